@@ -1,0 +1,118 @@
+"""From CSVs to a dataset: read, clean, drop duplicates, split, report."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, DatasetDict
+from tqdm import tqdm
+
+from wenzhen.corpus.cleaning import normalized
+from wenzhen.corpus.reading import find_files, read_csv
+from wenzhen.corpus.report import render_report
+from wenzhen.corpus.schema import DEPARTMENTS, FACTS_FILE, Consultation, features
+from wenzhen.corpus.splitting import count_leaks, group_records, split_groups
+from wenzhen.errors import UsageError
+from wenzhen.folders import published_folder
+
+MARKER = "dataset_dict.json"
+REJECTS_FILE = "rejects.jsonl"
+DUPLICATE = "duplicate"
+
+
+def build_dataset(
+    source: Path, output: Path, *, seed: int, test_share: float, validation_share: float, overwrite: bool
+) -> dict[str, Any]:
+    """Build a DatasetDict folder with its report and its rejects from the six department CSVs.
+
+    Args:
+        source: folder of the CSVs.
+        output: the folder to make: the splits as `DatasetDict.load_from_disk` reads them, `report.json`, `report.md`,
+            `rejects.jsonl`, and `facts.json` where the corpus has one.
+        seed: of the split.
+        test_share: part of the records for the test split.
+        validation_share: part of what is left for the validation split.
+        overwrite: whether to replace an earlier dataset in `output`.
+
+    Returns:
+        The report.
+
+    Raises:
+        UsageError: the input is not such a corpus, or it is too small to split.
+    """
+    files = find_files(source)
+    with published_folder(output, MARKER, overwrite) as folder:
+        kept, rejected = read_records(files, source, folder / REJECTS_FILE)
+        questions = [normalized(consultation.question_text) for consultation in kept]
+        answers = [normalized(consultation.answer) for consultation in kept]
+        # The prefixes keep a question from matching an answer; a text without any letter matches none but itself.
+        groups = group_records(
+            (f"q{question or consultation.question_text}", f"a{answer or consultation.answer}")
+            for question, answer, consultation in zip(questions, answers, kept, strict=True)
+        )
+        departments = [consultation.department for consultation in kept]
+        splits = split_groups(groups, departments, test_share, validation_share, seed)
+        if not all(splits.values()):
+            sizes = ", ".join(f"{name} {len(records)}" for name, records in splits.items())
+            raise UsageError(f"{len(kept)} records are too few to split ({sizes}); give more, or change the shares")
+
+        report = {
+            "read": len(kept) + sum(rejected.values()),
+            "kept": len(kept),
+            "rejected": dict(rejected.most_common()),
+            "splits": {name: len(records) for name, records in splits.items()},
+            "departments": {name: departments.count(name) for name in DEPARTMENTS},
+            "duplicates": {"exact": rejected[DUPLICATE], "grouped": len(groups) - len(set(groups))},
+            "leakage": {"questions": count_leaks(questions, splits), "answers": count_leaks(answers, splits)},
+            "seed": seed,
+        }
+        DatasetDict(
+            {name: to_dataset([kept[record] for record in records]) for name, records in splits.items()}
+        ).save_to_disk(folder)
+        (folder / "report.json").write_text(json.dumps(report, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        (folder / "report.md").write_text(render_report(report), encoding="utf-8")
+        if (source / FACTS_FILE).is_file():
+            shutil.copyfile(source / FACTS_FILE, folder / FACTS_FILE)
+    return report
+
+
+def read_records(
+    files: dict[str, list[Path]], source: Path, rejects_file: Path
+) -> tuple[list[Consultation], Counter[str]]:
+    """Read all files; write what is rejected to `rejects_file` as it comes.
+
+    Returns:
+        The consultations kept, no two alike, and how many records were rejected for each reason.
+    """
+    kept: dict[str, Consultation] = {}
+    rejected = Counter[str]()
+    with rejects_file.open("w", encoding="utf-8") as rejects, tqdm(unit=" records", disable=None) as progress:
+        for department, paths in files.items():
+            progress.set_description(department)
+            for record in (record for path in paths for record in read_csv(path, department)):
+                progress.update()
+                consultation, reason = record.consultation, record.reason
+                if consultation and consultation.id in kept:
+                    reason = DUPLICATE
+                if consultation and not reason:
+                    kept[consultation.id] = consultation
+                    continue
+                entry = {
+                    "file": str(Path(record.file).relative_to(source)),
+                    "line": record.line,
+                    "reason": reason,
+                    "raw": record.raw,
+                }
+                rejects.write(json.dumps(entry, ensure_ascii=False) + "\n")
+                rejected[str(reason)] += 1
+    return list(kept.values()), rejected
+
+
+def to_dataset(consultations: list[Consultation]) -> Dataset:
+    """Put consultations into the contract's columns."""
+    columns: dict[str, list[str]] = {
+        name: [getattr(consultation, name) for consultation in consultations] for name in features()
+    }
+    return Dataset.from_dict(columns, features=features())

@@ -1,0 +1,151 @@
+"""Reading the six department CSVs with nothing lost: every record is either kept or named among the rejects."""
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from wenzhen.corpus.cleaning import cleaned
+from wenzhen.corpus.schema import DEPARTMENTS, SOURCE_FILES, Consultation
+from wenzhen.errors import UsageError
+
+# Column of the file -> field of a consultation. The original calls the sub-department `department`.
+COLUMNS = {
+    "department": "sub_department",
+    "title": "title",
+    "ask": "question",
+    "question": "question",
+    "answer": "answer",
+}
+REQUIRED = ("question", "answer")
+# Two encodings, tried in this order: GB18030 would decode UTF-8 into nonsense without an error.
+ENCODINGS = ("utf-8-sig", "gb18030")
+
+csv.field_size_limit(2**31 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of a file as it stood there, with the consultation that it holds or the reason why it holds none."""
+
+    file: str
+    line: int
+    raw: str
+    consultation: Consultation | None = None
+    reason: str | None = None
+
+
+def find_files(folder: Path) -> dict[str, list[Path]]:
+    """Find each department's CSVs: in a folder named after it, as `Andriatria_男科/`, anywhere below `folder`.
+
+    Raises:
+        UsageError: the folder does not exist, or a department has no file.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"the input {folder} is not a folder")
+    files = {
+        department: sorted(path for path in folder.rglob("*.csv") if path.parent.name.rpartition("_")[2] == department)
+        for department in DEPARTMENTS
+    }
+    missing = [SOURCE_FILES[department] for department, paths in files.items() if not paths]
+    if missing:
+        found = len(DEPARTMENTS) - len(missing)
+        raise UsageError(
+            f"{folder} holds CSVs of {found} of the {len(DEPARTMENTS)} departments; missing: {', '.join(missing)}"
+        )
+    return files
+
+
+def decode(path: Path) -> str:
+    """Return the file's text, strictly decoded as UTF-8 (with or without a byte-order mark) or else GB18030.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    content = path.read_bytes()
+    for encoding in ENCODINGS:
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError as error:
+            position = error.start
+    line = content.count(b"\n", 0, position) + 1
+    raise UsageError(f"{path} is neither UTF-8 nor GB18030: byte {position} (line {line}) cannot be decoded")
+
+
+class RecordLines:
+    """The lines of a text, remembering those that the CSV parser has taken for the current record."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = io.StringIO(text, newline="")
+        self._taken: list[str] = []
+        self.first_line = 1
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self._taken.append(line)
+            yield line
+
+    def take(self) -> tuple[int, str]:
+        """Return the number of the current record's first line and its raw text, and start the next record."""
+        line, raw = self.first_line, "".join(self._taken)
+        self.first_line += len(self._taken)
+        self._taken.clear()
+        return line, raw
+
+
+def read_csv(path: Path, department: str) -> Iterator[Record]:
+    """Yield every record of a CSV with a header, in order; blank lines are no records.
+
+    A field may hold commas, doubled quotes and line breaks inside quotes.
+
+    Raises:
+        UsageError: the file cannot be decoded, is empty, or its header lacks a column.
+    """
+    lines = RecordLines(decode(path))
+    records = csv.reader(lines, strict=True)
+    header = next(records, None)
+    if header is None:
+        raise UsageError(f"{path} is empty; expected a header with department, title, ask, answer")
+    fields = [COLUMNS.get(name.strip().lower()) for name in header]
+    for field in REQUIRED:
+        if field not in fields:
+            names = "` or `".join(name for name, known in COLUMNS.items() if known == field)
+            raise UsageError(f"{path} has no column `{names}`; its columns are: {', '.join(header)}")
+    lines.take()
+    while True:
+        try:
+            values = next(records, None)
+            reason = None
+        except csv.Error:
+            values, reason = [], "malformed quotes"
+        line, raw = lines.take()
+        if values is None:
+            return
+        if not values and not reason:
+            continue
+        consultation = None
+        if not reason and len(values) != len(header):
+            reason = "wrong number of fields"
+        if not reason:
+            named = {field: value for field, value in zip(fields, values, strict=True) if field}
+            consultation = cleaned(
+                Consultation(
+                    department=department,
+                    sub_department=named.get("sub_department", ""),
+                    title=named.get("title", ""),
+                    question=named["question"],
+                    answer=named["answer"],
+                )
+            )
+            reason = fault_of(consultation)
+        yield Record(str(path), line, raw, None if reason else consultation, reason)
+
+
+def fault_of(consultation: Consultation) -> str | None:
+    """Return why a cleaned consultation cannot be kept, or None."""
+    if not consultation.answer:
+        return "empty answer"
+    if not consultation.question_text:
+        return "empty question and title"
+    return None

@@ -1,0 +1,24 @@
+"""The one kind of failure that is the user's to mend, and how a command reports it."""
+
+import sys
+from collections.abc import Callable, Sequence
+
+
+class UsageError(Exception):
+    """A request that cannot be carried out as asked; its message says what was got, what is allowed, what to do."""
+
+
+def run(main: Callable[[Sequence[str]], int], argv: Sequence[str] | None = None) -> int:
+    """Call a command's `main` and turn a [`UsageError`] into one line on standard error and exit code 2.
+
+    Returns:
+        `main`'s exit code; 2 when it was asked wrongly; 130 when it was interrupted.
+    """
+    try:
+        return main(sys.argv[1:] if argv is None else argv)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130

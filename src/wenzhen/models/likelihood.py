@@ -1,0 +1,43 @@
+"""How probable a model finds given answers, in the two means that the project reports."""
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+# The length to which the thesis' code padded its targets.
+PADDED_LENGTH = 200
+
+
+def likelihood_statistics(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Sum what [`likelihood_metrics`] needs over each answer.
+
+    Args:
+        logits: `[batch, target_length, vocab_size]`.
+        labels: the token that each position should predict, -100 where there is none, `[batch, target_length]`.
+
+    Returns:
+        `[batch, 3]` in float64: negative log-likelihood in nats, number of real tokens, and negative log-likelihood of
+        the first [`PADDED_LENGTH`] tokens.
+    """
+    nll = nn.functional.cross_entropy(logits.float().transpose(1, 2), labels, ignore_index=-100, reduction="none")
+    nll = nll.double()
+    return torch.stack((nll.sum(1), (labels != -100).sum(1).double(), nll[:, :PADDED_LENGTH].sum(1)), dim=1)
+
+
+def likelihood_metrics(statistics: np.ndarray) -> dict[str, float]:
+    """Turn the statistics of all answers, `[answers, 3]`, into means.
+
+    Returns:
+        `loss`: nats per real token (end of answer included); `perplexity`: its exponential; `padded_loss`: the mean
+        over answers cut or padded to [`PADDED_LENGTH`] tokens where padding costs nothing, as the thesis' loss counts.
+    """
+    nll, tokens, padded_nll = np.asarray(statistics, dtype=np.float64).sum(axis=0)
+    loss = nll / tokens
+    return {
+        "loss": float(loss),
+        # Beyond this the exponential is no float any more.
+        "perplexity": math.exp(min(loss, 700.0)),
+        "padded_loss": float(padded_nll / (len(statistics) * PADDED_LENGTH)),
+    }

@@ -1,0 +1,83 @@
+"""Configuration of the thesis' encoder-decoder Transformer."""
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+
+@strict
+class WenzhenConfig(PreTrainedConfig):
+    """Shape and special tokens of a [`WenzhenForConditionalGeneration`]; the defaults are the thesis' model.
+
+    Args:
+        vocab_size: rows of the embedding shared by encoder, decoder and output layer.
+        d_model: width of every layer's output. Even, and a multiple of `attention_heads`.
+        encoder_layers: layers of the encoder.
+        decoder_layers: layers of the decoder.
+        attention_heads: heads of every attention.
+        d_ff: inner width of the feed-forward sublayers.
+        activation_function: activation between the two feed-forward projections, a name of `transformers.activations`.
+        dropout: rate on every sublayer's output before the residual sum, and on embedding + position.
+        max_position_embeddings: longest sequence, in tokens, that the position table holds.
+        layer_norm_eps: added to the variance in layer normalization.
+        use_cache: whether the decoder returns the keys and values that it computed.
+        pad_token_id: padding. Its embedding starts at zero.
+        unk_token_id: a character outside the vocabulary.
+        bos_token_id: the decoder's first input.
+        eos_token_id: ends questions and answers.
+        decoder_start_token_id: the decoder's first input; the same as `bos_token_id`.
+
+    Raises:
+        huggingface_hub.errors.StrictDataclassError: a value has the wrong type, or the shape is impossible.
+    """
+
+    model_type = "wenzhen"
+    keys_to_ignore_at_inference = ["past_key_values"]
+    attribute_map = {
+        "hidden_size": "d_model",
+        "num_attention_heads": "attention_heads",
+        "num_hidden_layers": "decoder_layers",
+    }
+
+    vocab_size: int = 8000
+    d_model: int = 512
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    attention_heads: int = 8
+    d_ff: int = 2048
+    activation_function: str = "relu"
+    dropout: float | int = 0.1
+    max_position_embeddings: int = 512
+    layer_norm_eps: float = 1e-5
+    use_cache: bool = True
+    is_encoder_decoder: bool = True
+    tie_word_embeddings: bool = True
+    pad_token_id: int = 0
+    unk_token_id: int = 1
+    bos_token_id: int = 2
+    eos_token_id: int | list[int] = 3
+    decoder_start_token_id: int = 2
+
+    def validate_shape(self) -> None:
+        """Refuse shapes that no Transformer can have. Called by `@strict` when the config is made and saved."""
+        for name in (
+            "vocab_size",
+            "d_model",
+            "encoder_layers",
+            "decoder_layers",
+            "attention_heads",
+            "d_ff",
+            "max_position_embeddings",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}.")
+        if self.d_model % self.attention_heads:
+            raise ValueError(
+                f"`d_model` must be a multiple of `attention_heads`, got {self.d_model} and {self.attention_heads}."
+            )
+        if self.d_model % 2:
+            raise ValueError(f"`d_model` must be even: positions are pairs of sine and cosine, got {self.d_model}.")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout}.")
+
+
+__all__ = ["WenzhenConfig"]

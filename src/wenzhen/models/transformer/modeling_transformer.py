@@ -1,0 +1,561 @@
+"""The thesis' Transformer: post-norm encoder and decoder over one embedding shared by both sides and the output.
+
+"Attention Is All You Need" (Vaswani et al. 2017), with dropout on each sublayer's output and on embedding + position,
+and nowhere else. The file reads from the smallest part to the whole and imports nothing of this package but its
+configuration, because it travels to the Hub beside the weights.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.generation import GenerationMixin
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    BaseModelOutputWithPastAndCrossAttentions,
+    Seq2SeqLMOutput,
+    Seq2SeqModelOutput,
+)
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs, can_return_tuple
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from .configuration_transformer import WenzhenConfig
+
+
+class WenzhenSinusoidalPositions(nn.Module):
+    """The fixed table p(i, 2j) = sin(i / 10000^(2j/d)), p(i, 2j+1) = cos(same) (Vaswani et al. 2017, 3.5)."""
+
+    def __init__(self, config: WenzhenConfig) -> None:
+        super().__init__()
+        self.max_positions = config.max_position_embeddings
+        self.d_model = config.d_model
+        self.register_buffer("weight", self.create_weight(), persistent=False)
+
+    def create_weight(self) -> torch.Tensor:
+        """Compute the table, `[max_position_embeddings, d_model]`, in float64 and round it once."""
+        positions = torch.arange(self.max_positions, dtype=torch.float64, device="cpu").unsqueeze(1)
+        exponents = torch.arange(0, self.d_model, 2, dtype=torch.float64, device="cpu") / self.d_model
+        angles = positions / 10000.0**exponents
+        return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1).to(torch.get_default_dtype())
+
+    def forward(self, position_ids: torch.LongTensor) -> torch.Tensor:
+        """Look positions `[batch or 1, length]` up; returns `[batch or 1, length, d_model]`."""
+        return self.weight[position_ids]
+
+
+def position_ids_of(
+    inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, past_length: int | torch.Tensor
+) -> torch.Tensor:
+    """Number the newest tokens of each row, counting real tokens only, so that padding on the left shifts nothing.
+
+    Args:
+        inputs_embeds: the newest tokens, `[batch, length, d_model]`.
+        attention_mask: 1 for real tokens, `[batch, past_length + length]`; None, or a prepared mask of another shape,
+            where every token counts.
+        past_length: tokens already in the cache.
+
+    Returns:
+        Positions from 0, `[batch or 1, length]`.
+    """
+    length = inputs_embeds.shape[1]
+    if attention_mask is not None and attention_mask.dim() == 2:
+        return (attention_mask.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
+    return (torch.arange(length, device=inputs_embeds.device) + past_length).unsqueeze(0)
+
+
+def eager_attention_forward(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scaled dot-product attention, softmax(q·kᵀ·scaling + mask)·v, written out so that its weights can be looked at.
+
+    Args:
+        query: `[batch, heads, target_length, head_dim]`.
+        key, value: `[batch, heads, source_length, head_dim]`.
+        attention_mask: added to the scores, broadcastable to `[batch, heads, target_length, source_length]`.
+
+    Returns:
+        The output `[batch, target_length, heads, head_dim]` and the weights
+        `[batch, heads, target_length, source_length]`.
+    """
+    scores = torch.matmul(query, key.transpose(2, 3)) * scaling
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    weights = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
+    return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
+
+
+class WenzhenAttention(nn.Module):
+    """What self-attention and cross-attention share: heads, scale and the output projection."""
+
+    def __init__(self, config: WenzhenConfig, layer_idx: int, is_causal: bool) -> None:
+        super().__init__()
+        self.config = config
+        self.layer_idx = layer_idx
+        # Read by sdpa and flash attention when there is no mask to say it.
+        self.is_causal = is_causal
+        self.head_dim = config.d_model // config.attention_heads
+        self.scaling = self.head_dim**-0.5
+        self.out_proj = nn.Linear(config.d_model, config.d_model)
+
+    def split_heads(self, projected: torch.Tensor, parts: int) -> tuple[torch.Tensor, ...]:
+        """Cut `[batch, length, parts · d_model]` into `parts` tensors `[batch, heads, length, head_dim]`."""
+        batch, length, _ = projected.shape
+        return projected.view(batch, length, parts, -1, self.head_dim).permute(2, 0, 3, 1, 4).unbind(0)
+
+    def attend(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Run the attention that the config names and project the joined heads; only eager returns weights too."""
+        attention_interface: Callable[..., tuple[torch.Tensor, torch.Tensor | None]] = (
+            ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        )
+        output, weights = attention_interface(
+            self, query, key, value, attention_mask, dropout=0.0, scaling=self.scaling, **kwargs
+        )
+        return self.out_proj(output.flatten(2)), weights
+
+
+class WenzhenSelfAttention(WenzhenAttention):
+    """Multi-head attention of a sequence on itself, query, key and value projected in one product."""
+
+    def __init__(self, config: WenzhenConfig, layer_idx: int, is_causal: bool) -> None:
+        super().__init__(config, layer_idx, is_causal)
+        self.qkv_proj = nn.Linear(config.d_model, 3 * config.d_model)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Attend from `hidden_states` `[batch, length, d_model]` to itself and to what the cache holds."""
+        query, key, value = self.split_heads(self.qkv_proj(hidden_states), 3)
+        if past_key_values is not None:
+            key, value = past_key_values.self_attention_cache.update(key, value, self.layer_idx)
+        return self.attend(query, key, value, attention_mask, **kwargs)
+
+
+class WenzhenCrossAttention(WenzhenAttention):
+    """Multi-head attention of the decoder on the encoder's output, key and value projected in one product."""
+
+    def __init__(self, config: WenzhenConfig, layer_idx: int) -> None:
+        super().__init__(config, layer_idx, is_causal=False)
+        self.q_proj = nn.Linear(config.d_model, config.d_model)
+        self.kv_proj = nn.Linear(config.d_model, 2 * config.d_model)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        encoder_hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Attend from `hidden_states` `[batch, target_length, d_model]` to `encoder_hidden_states`."""
+        (query,) = self.split_heads(self.q_proj(hidden_states), 1)
+        if past_key_values is not None and past_key_values.is_updated.get(self.layer_idx):
+            # The encoder's output does not change while an answer grows: its keys and values are computed once.
+            cached = past_key_values.cross_attention_cache.layers[self.layer_idx]
+            key, value = cached.keys, cached.values
+        else:
+            key, value = self.split_heads(self.kv_proj(encoder_hidden_states), 2)
+            if past_key_values is not None:
+                key, value = past_key_values.cross_attention_cache.update(key, value, self.layer_idx)
+                past_key_values.is_updated[self.layer_idx] = True
+        return self.attend(query, key, value, attention_mask, **kwargs)
+
+
+class WenzhenMLP(nn.Module):
+    """The position-wise feed-forward sublayer, W₂·activation(W₁·x + b₁) + b₂."""
+
+    def __init__(self, config: WenzhenConfig) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(config.d_model, config.d_ff)
+        self.fc2 = nn.Linear(config.d_ff, config.d_model)
+        self.activation = ACT2FN[config.activation_function]
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """Map `[batch, length, d_model]` to the same shape, each position by itself."""
+        return self.fc2(self.activation(self.fc1(hidden_states)))
+
+
+class WenzhenEncoderLayer(GradientCheckpointingLayer):
+    """Self-attention and feed-forward, each as LayerNorm(x + Dropout(Sublayer(x)))."""
+
+    def __init__(self, config: WenzhenConfig, layer_idx: int) -> None:
+        super().__init__()
+        self.self_attn = WenzhenSelfAttention(config, layer_idx, is_causal=False)
+        self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.mlp = WenzhenMLP(config)
+        self.mlp_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> torch.Tensor:
+        """Map `[batch, source_length, d_model]` to the same shape."""
+        attended, _ = self.self_attn(hidden_states, attention_mask, **kwargs)
+        hidden_states = self.self_attn_layer_norm(hidden_states + self.dropout(attended))
+        return self.mlp_layer_norm(hidden_states + self.dropout(self.mlp(hidden_states)))
+
+
+class WenzhenDecoderLayer(GradientCheckpointingLayer):
+    """Causal self-attention, cross-attention and feed-forward, each as LayerNorm(x + Dropout(Sublayer(x)))."""
+
+    def __init__(self, config: WenzhenConfig, layer_idx: int) -> None:
+        super().__init__()
+        self.self_attn = WenzhenSelfAttention(config, layer_idx, is_causal=True)
+        self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.cross_attn = WenzhenCrossAttention(config, layer_idx)
+        self.cross_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.mlp = WenzhenMLP(config)
+        self.mlp_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        encoder_hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        encoder_attention_mask: torch.Tensor | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> torch.Tensor:
+        """Map `[batch, target_length, d_model]` to the same shape, looking at the encoder's output."""
+        attended, _ = self.self_attn(hidden_states, attention_mask, past_key_values, **kwargs)
+        hidden_states = self.self_attn_layer_norm(hidden_states + self.dropout(attended))
+        attended, _ = self.cross_attn(
+            hidden_states, encoder_hidden_states, encoder_attention_mask, past_key_values, **kwargs
+        )
+        hidden_states = self.cross_attn_layer_norm(hidden_states + self.dropout(attended))
+        return self.mlp_layer_norm(hidden_states + self.dropout(self.mlp(hidden_states)))
+
+
+class WenzhenPreTrainedModel(PreTrainedModel):
+    """What every model of the family shares: its abilities and its initialization."""
+
+    config: WenzhenConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["WenzhenEncoderLayer", "WenzhenDecoderLayer"]
+    _skip_keys_device_placement = ["past_key_values"]
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _can_compile_fullgraph = True
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Xavier for projections; embeddings of variance 1/d, so that scaled by √d they weigh as much as positions."""
+        super()._init_weights(module)
+        if isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+        elif isinstance(module, nn.Embedding):
+            init.normal_(module.weight, mean=0.0, std=self.config.d_model**-0.5)
+            if not getattr(module.weight, "_is_hf_initialized", False):
+                init.zeros_(module.weight[module.padding_idx])
+        elif isinstance(module, WenzhenSinusoidalPositions):
+            # Non-persistent buffers come back empty from `from_pretrained`.
+            init.copy_(module.weight, module.create_weight())
+
+
+class WenzhenStack(WenzhenPreTrainedModel):
+    """What encoder and decoder share: embedding + position, with the limit of the position table."""
+
+    def __init__(self, config: WenzhenConfig) -> None:
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+        self.embed_scale = math.sqrt(config.d_model)
+        self.positions = WenzhenSinusoidalPositions(config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.gradient_checkpointing = False
+
+    def embed(self, input_ids: torch.LongTensor | None, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
+        """Return the unscaled embeddings, `[batch, length, d_model]`, of exactly one of the two inputs."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("Give exactly one of `input_ids` and `inputs_embeds`.")
+        return self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+
+    def add_positions(
+        self, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, past_length: int | torch.Tensor = 0
+    ) -> torch.Tensor:
+        """Return Dropout(√d · embedding + position), `[batch, length, d_model]`.
+
+        Raises:
+            ValueError: the sequence is longer than `max_position_embeddings`.
+        """
+        # A static cache counts on the device; reading it would stop a compiled graph, and its size is bounded already.
+        length = inputs_embeds.shape[1] + (past_length if isinstance(past_length, int) else 0)
+        if length > self.config.max_position_embeddings:
+            raise ValueError(
+                f"A sequence of {length} tokens is longer than `max_position_embeddings` "
+                f"({self.config.max_position_embeddings}). Truncate it, or train with a larger value."
+            )
+        position_ids = position_ids_of(inputs_embeds, attention_mask, past_length)
+        return self.dropout(inputs_embeds * self.embed_scale + self.positions(position_ids))
+
+
+class WenzhenEncoder(WenzhenStack):
+    """`encoder_layers` layers over the question."""
+
+    _can_record_outputs = {
+        "hidden_states": WenzhenEncoderLayer,
+        "attentions": OutputRecorder(WenzhenSelfAttention, index=1),
+    }
+
+    def __init__(self, config: WenzhenConfig) -> None:
+        super().__init__(config)
+        self.layers = nn.ModuleList(WenzhenEncoderLayer(config, index) for index in range(config.encoder_layers))
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> BaseModelOutput:
+        """Encode questions.
+
+        Args:
+            input_ids: `[batch, source_length]`; or
+            inputs_embeds: `[batch, source_length, d_model]`, before the scaling by √d.
+            attention_mask: 1 for real tokens, 0 for padding on either side, `[batch, source_length]`.
+        """
+        inputs_embeds = self.embed(input_ids, inputs_embeds)
+        hidden_states = self.add_positions(inputs_embeds, attention_mask)
+        attention_mask = create_bidirectional_mask(self.config, inputs_embeds, attention_mask)
+        for layer in self.layers:
+            hidden_states = layer(hidden_states, attention_mask, **kwargs)
+        return BaseModelOutput(last_hidden_state=hidden_states)
+
+
+class WenzhenDecoder(WenzhenStack):
+    """`decoder_layers` layers over the answer so far and the encoder's output."""
+
+    _can_record_outputs = {
+        "hidden_states": WenzhenDecoderLayer,
+        "attentions": OutputRecorder(WenzhenSelfAttention, index=1),
+        "cross_attentions": OutputRecorder(WenzhenCrossAttention, index=1),
+    }
+
+    def __init__(self, config: WenzhenConfig) -> None:
+        super().__init__(config)
+        self.layers = nn.ModuleList(WenzhenDecoderLayer(config, index) for index in range(config.decoder_layers))
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        encoder_hidden_states: torch.Tensor | None = None,
+        encoder_attention_mask: torch.Tensor | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """Decode answers.
+
+        Args:
+            input_ids: the newest tokens, `[batch, target_length]`; or
+            inputs_embeds: `[batch, target_length, d_model]`, before the scaling by √d.
+            attention_mask: 1 for real tokens, `[batch, past_length + target_length]`.
+            encoder_hidden_states: `[batch, source_length, d_model]`.
+            encoder_attention_mask: 1 for real tokens of the question, `[batch, source_length]`.
+            past_key_values: keys and values of the tokens before `input_ids`; made when `use_cache` asks for it.
+        """
+        inputs_embeds = self.embed(input_ids, inputs_embeds)
+        if use_cache and past_key_values is None:
+            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+        past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
+        hidden_states = self.add_positions(inputs_embeds, attention_mask, past_length)
+
+        self_attention_cache: Cache | None = past_key_values.self_attention_cache if past_key_values else None
+        attention_mask = create_causal_mask(self.config, inputs_embeds, attention_mask, self_attention_cache)
+        encoder_attention_mask = create_bidirectional_mask(
+            self.config, inputs_embeds, encoder_attention_mask, encoder_hidden_states=encoder_hidden_states
+        )
+        for layer in self.layers:
+            hidden_states = layer(
+                hidden_states,
+                encoder_hidden_states,
+                attention_mask,
+                encoder_attention_mask,
+                past_key_values=past_key_values,
+                **kwargs,
+            )
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=hidden_states, past_key_values=past_key_values if use_cache else None
+        )
+
+
+class WenzhenModel(WenzhenPreTrainedModel):
+    """Encoder and decoder over one shared embedding, without the output layer."""
+
+    _tied_weights_keys = {
+        "encoder.embed_tokens.weight": "shared.weight",
+        "decoder.embed_tokens.weight": "shared.weight",
+    }
+
+    def __init__(self, config: WenzhenConfig) -> None:
+        super().__init__(config)
+        self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+        self.encoder = WenzhenEncoder(config)
+        self.decoder = WenzhenDecoder(config)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the embedding that encoder and decoder share."""
+        return self.shared
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Replace the shared embedding on both sides."""
+        self.shared = value
+        self.encoder.embed_tokens = value
+        self.decoder.embed_tokens = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: BaseModelOutput | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> Seq2SeqModelOutput:
+        """Run both sides; see the forwards of encoder and decoder for shapes. `encoder_outputs` skips the encoder."""
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(
+                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+            )
+        elif not isinstance(encoder_outputs, BaseModelOutput):
+            encoder_outputs = BaseModelOutput(*encoder_outputs)
+        decoder_outputs = self.decoder(
+            input_ids=decoder_input_ids,
+            attention_mask=decoder_attention_mask,
+            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        return Seq2SeqModelOutput(
+            last_hidden_state=decoder_outputs.last_hidden_state,
+            past_key_values=decoder_outputs.past_key_values,
+            decoder_hidden_states=decoder_outputs.hidden_states,
+            decoder_attentions=decoder_outputs.attentions,
+            cross_attentions=decoder_outputs.cross_attentions,
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoder_outputs.hidden_states,
+            encoder_attentions=encoder_outputs.attentions,
+        )
+
+
+class WenzhenForConditionalGeneration(WenzhenPreTrainedModel, GenerationMixin):
+    """The whole model: a question in, an answer out, one token at a time."""
+
+    _tied_weights_keys = {"lm_head.weight": "model.shared.weight"}
+
+    def __init__(self, config: WenzhenConfig) -> None:
+        super().__init__(config)
+        self.model = WenzhenModel(config)
+        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.post_init()
+
+    def prepare_decoder_input_ids_from_labels(self, labels: torch.LongTensor) -> torch.LongTensor:
+        """Shift labels `[batch, target_length]` one to the right behind the start token; -100 becomes padding."""
+        start = labels.new_full((labels.shape[0], 1), self.config.decoder_start_token_id)
+        shifted = torch.cat((start, labels[:, :-1]), dim=1)
+        return shifted.masked_fill(shifted == -100, self.config.pad_token_id)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: BaseModelOutput | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
+        labels: torch.LongTensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> Seq2SeqLMOutput:
+        """Score answers, and with `labels` measure the loss.
+
+        Args:
+            input_ids: questions, `[batch, source_length]`.
+            attention_mask: 1 for real tokens of the questions, `[batch, source_length]`.
+            decoder_input_ids: `[batch, target_length]`; made from `labels` where it is missing.
+            labels: the token after each decoder input, -100 where there is none, `[batch, target_length]`.
+
+        Returns:
+            `loss` in nats per real label (over `num_items_in_batch` labels where the Trainer gives that number, so
+            that accumulation and several processes change nothing) and `logits` `[batch, target_length, vocab_size]`.
+        """
+        if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        outputs = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        logits = self.lm_head(outputs.last_hidden_state)
+        loss = None
+        if labels is not None:
+            # The decoder's inputs are shifted already: `labels=None` keeps the loss function from shifting again.
+            loss = self.loss_function(
+                logits=logits, labels=None, vocab_size=self.config.vocab_size, shift_labels=labels, **kwargs
+            )
+        return Seq2SeqLMOutput(
+            loss=loss, logits=logits, **{k: v for k, v in outputs.items() if k != "last_hidden_state"}
+        )
+
+
+__all__ = ["WenzhenForConditionalGeneration", "WenzhenModel", "WenzhenPreTrainedModel"]

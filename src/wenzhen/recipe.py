@@ -1,0 +1,269 @@
+"""Recipes: a YAML file and `key=value` overrides become one typed description of a training run.
+
+Every setting is defined here and nowhere else, with its meaning, its default and what it may be. The settings under
+`training` carry the names of transformers' `Seq2SeqTrainingArguments` and mean what they mean there.
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import yaml
+
+from wenzhen.errors import UsageError
+
+RECIPE_FILE = "recipe.yaml"
+
+
+def setting(meaning: str, default: Any = dataclasses.MISSING, minimum: float | None = None) -> Any:
+    """Define a setting by its meaning, its default (none: it must be given) and its smallest value."""
+    return field(default=default, metadata={"meaning": meaning, "minimum": minimum})
+
+
+@dataclass(kw_only=True)
+class Data:
+    """What the model learns from."""
+
+    dataset: str = setting("dataset folder of build_dataset.py")
+    tokenizer: str = setting("tokenizer folder of train_tokenizer.py")
+    with_title: bool = setting("put the title before the question", False)
+    max_samples: int = setting("train on a random subset of so many pairs; -1 for all", -1, minimum=-1)
+    max_question_length: int = setting("longest question in tokens; the rest is cut off", 256, minimum=2)
+    max_answer_length: int = setting(
+        "longest answer in tokens; the rest is cut off, and not taught as an end", 512, minimum=2
+    )
+
+
+@dataclass(kw_only=True)
+class Model:
+    """The network; its shape has the names of the configuration class."""
+
+    family: Literal["transformer"] = setting("which network", "transformer")
+    d_model: int = setting("width of every layer's output", 512, minimum=2)
+    encoder_layers: int = setting("layers of the encoder", 6, minimum=1)
+    decoder_layers: int = setting("layers of the decoder", 6, minimum=1)
+    attention_heads: int = setting("heads of every attention", 8, minimum=1)
+    d_ff: int = setting("inner width of the feed-forward sublayers", 2048, minimum=1)
+    activation_function: str = setting("activation of the feed-forward sublayers", "relu")
+    dropout: float = setting("dropout rate", 0.1, minimum=0)
+
+
+@dataclass(kw_only=True)
+class Training:
+    """How it learns."""
+
+    num_train_epochs: float = setting("passes over the training split", 15.0, minimum=0)
+    max_steps: int = setting(
+        "stop after so many optimizer steps, whatever the epochs say; -1 for no limit", -1, minimum=-1
+    )
+    per_device_train_batch_size: int = setting("pairs per device and forward pass", 32, minimum=1)
+    per_device_eval_batch_size: int = setting("pairs per device when measuring", 32, minimum=1)
+    gradient_accumulation_steps: int = setting("forward passes per optimizer step", 1, minimum=1)
+    learning_rate: float = setting("largest learning rate", 2e-4, minimum=0)
+    lr_scheduler_type: Literal["constant", "constant_with_warmup", "linear", "cosine", "inverse_sqrt"] = setting(
+        "course of the learning rate after the warm-up", "constant"
+    )
+    warmup_steps: float = setting("steps of rising learning rate; below 1 a share of all steps", 0.0, minimum=0)
+    adam_beta1: float = setting("Adam's decay of the gradient's mean", 0.9, minimum=0)
+    adam_beta2: float = setting("Adam's decay of the gradient's square", 0.95, minimum=0)
+    adam_epsilon: float = setting("Adam's guard against division by zero", 1e-8, minimum=0)
+    weight_decay: float = setting("decoupled weight decay; 0 is plain Adam", 0.0, minimum=0)
+    max_grad_norm: float = setting("clip the gradient's norm to this; 0 for no clipping", 1.0, minimum=0)
+    label_smoothing_factor: float = setting("share of the target spread over the vocabulary", 0.0, minimum=0)
+    bf16: Literal["auto", True, False] = setting("compute in bfloat16; auto: where the machine has it", "auto")
+    activation_checkpointing: bool = setting("recompute activations in the backward pass to save memory", False)
+    train_sampling_strategy: Literal["random", "group_by_length"] = setting(
+        "order of the pairs; group_by_length puts similar lengths together and pads less", "random"
+    )
+    dataloader_num_workers: int = setting("processes that prepare batches", 0, minimum=0)
+    use_cpu: bool = setting("leave a GPU alone", False)
+    logging_steps: int = setting("log the training loss every so many steps", 50, minimum=1)
+    eval_steps: int = setting("measure the validation loss and save a checkpoint every so many steps", 1000, minimum=1)
+    save_total_limit: int = setting("checkpoints to keep, the best one not counted", 2, minimum=1)
+
+
+@dataclass(kw_only=True)
+class Generation:
+    """How the model answers unless it is asked otherwise."""
+
+    num_beams: int = setting("beams of beam search; 1 is greedy search", 1, minimum=1)
+    length_penalty: float = setting("α in log P / lengthᵅ, the score of a beam", 0.75)
+    repetition_penalty: float = setting("above 1: make tokens that were used less likely", 1.0, minimum=1)
+    no_repeat_ngram_size: int = setting("never use an n-gram of this size twice; 0 for no limit", 0, minimum=0)
+
+
+@dataclass(kw_only=True)
+class Evaluation:
+    """What is measured when training ends."""
+
+    questions: int = setting(
+        "validation questions to answer for the model's first metrics; 0 for none", 200, minimum=0
+    )
+
+
+@dataclass(kw_only=True)
+class Recipe:
+    """One training run."""
+
+    output: str = setting("the model folder to make")
+    seed: int = setting("of initialization, order, dropout: the same seed gives the same numbers", 42, minimum=0)
+    data: Data
+    model: Model = field(default_factory=Model)
+    training: Training = field(default_factory=Training)
+    generation: Generation = field(default_factory=Generation)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+
+    def save(self, folder: Path) -> None:
+        """Write the resolved recipe as `recipe.yaml`, ready to be trained again."""
+        text = yaml.safe_dump(dataclasses.asdict(self), allow_unicode=True, sort_keys=False)
+        (folder / RECIPE_FILE).write_text(text, encoding="utf-8")
+
+
+def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe.
+
+    Args:
+        source: a YAML file, or the name of one in `recipes/`.
+        overrides: `key=value` with dotted keys, as `training.learning_rate=1e-3`; they win over the file.
+
+    Raises:
+        UsageError: no such file, a key that is unknown, twice or missing, or a value that its setting does not allow.
+    """
+    path = find_recipe(source)
+    try:
+        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_NoDuplicateKeys)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not a YAML file: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise UsageError(f"{path} is no recipe: expected keys such as output, data, model, training")
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not key:
+            raise UsageError(f"an override has the form key=value, got: {override}")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UsageError(f"the value of {key} is not YAML: {text}") from error
+        _put(values, key, value)
+    return _build(Recipe, values, "")
+
+
+def find_recipe(source: str) -> Path:
+    """Return the file that a path or a bare name means."""
+    candidates = (Path(source), Path("recipes", f"{source}.yaml"))
+    for path in candidates:
+        if path.is_file():
+            return path
+    known = ", ".join(sorted(path.stem for path in Path("recipes").glob("*.yaml"))) or "none here"
+    raise UsageError(f"no recipe {source}; give a YAML file or a name from recipes/ ({known})")
+
+
+def settings(kind: type = Recipe, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]", Any]]:
+    """Yield every setting's dotted key, field and type."""
+    hints = get_type_hints(kind)
+    for member in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(hints[member.name]):
+            yield from settings(hints[member.name], f"{prefix}{member.name}.")
+        else:
+            yield f"{prefix}{member.name}", member, hints[member.name]
+
+
+class _NoDuplicateKeys(yaml.SafeLoader):
+    """A YAML loader that refuses a key written twice, where PyYAML silently takes the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key} stands twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key in nested mappings."""
+    *sections, name = key.split(".")
+    for section in sections:
+        inner = values.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise _unknown_key(key)
+        values = inner
+    values[name] = value
+
+
+def _unknown_key(key: str) -> UsageError:
+    """Word the refusal of a key, with the valid key that looks most like it."""
+    keys = [known for known, _, _ in settings()]
+    # A leaf without its section is the most common slip: compare leaves too.
+    leaves = {known.rpartition(".")[2]: known for known in keys}
+    name = key.rpartition(".")[2]
+    near = difflib.get_close_matches(name, leaves, n=1) or difflib.get_close_matches(key, keys, n=1)
+    hint = f"; did you mean {leaves.get(near[0], near[0])}?" if near else f"; the keys are: {', '.join(keys)}"
+    return UsageError(f"unknown key {key} in the recipe{hint}")
+
+
+def _build(kind: type, values: Any, prefix: str) -> Any:
+    """Make a section out of a mapping, checking every key and value."""
+    if values is None:
+        values = {}
+    if not isinstance(values, dict):
+        raise UsageError(f"{prefix.rstrip('.')} in the recipe must hold keys, got {values!r}")
+    hints = get_type_hints(kind)
+    members = {member.name: member for member in dataclasses.fields(kind)}
+    arguments: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in members:
+            raise _unknown_key(f"{prefix}{name}")
+        hint = hints[name]
+        if dataclasses.is_dataclass(hint):
+            arguments[name] = _build(hint, value, f"{prefix}{name}.")  # type: ignore[arg-type]
+        else:
+            arguments[name] = _convert(f"{prefix}{name}", value, hint, members[name].metadata.get("minimum"))
+    for name, member in members.items():
+        hint = hints[name]
+        if name in arguments:
+            continue
+        if dataclasses.is_dataclass(hint):
+            arguments[name] = _build(hint, {}, f"{prefix}{name}.")  # type: ignore[arg-type]
+        elif member.default is dataclasses.MISSING:
+            raise UsageError(f"the recipe lacks {prefix}{name}: {member.metadata['meaning']}")
+    return kind(**arguments)
+
+
+def _convert(key: str, value: Any, hint: Any, minimum: float | None) -> Any:
+    """Return `value` as the setting's type."""
+    converted: Any = None
+    if get_origin(hint) is Literal:
+        # `==` alone would take 1 for True.
+        converted = next(
+            (choice for choice in get_args(hint) if choice == value and type(choice) is type(value)), None
+        )
+        expected = " or ".join(
+            str(choice).lower() if isinstance(choice, bool) else choice for choice in get_args(hint)
+        )
+    elif hint is bool:
+        converted, expected = value if isinstance(value, bool) else None, "true or false"
+    elif hint is int:
+        converted = value if isinstance(value, int) and not isinstance(value, bool) else None
+        expected = "a whole number"
+    elif hint is float:
+        converted, expected = _number(value), "a number"
+    else:
+        converted, expected = value if isinstance(value, str) and value else None, "a text"
+    if converted is None or (minimum is not None and not converted >= minimum):
+        at_least = f" of at least {minimum:g}" if minimum is not None else ""
+        raise UsageError(f"{key} must be {expected}{at_least}, got {value!r}")
+    return converted
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite number; YAML 1.1 reads `1e-4` as a text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if abs(number) != float("inf") and number == number else None

@@ -1,0 +1,227 @@
+"""Training: a recipe in, a model folder out."""
+
+import dataclasses
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+from transformers import (
+    DataCollatorForSeq2Seq,
+    EvalPrediction,
+    GenerationConfig,
+    PreTrainedTokenizerFast,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    set_seed,
+)
+from transformers.trainer_utils import EvalLoopOutput, get_last_checkpoint
+
+from wenzhen.corpus.loading import load_split
+from wenzhen.errors import UsageError
+from wenzhen.folders import check_output_folder
+from wenzhen.models.likelihood import likelihood_metrics, likelihood_statistics
+from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
+from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
+from wenzhen.recipe import RECIPE_FILE, Generation, Recipe
+from wenzhen.tokenization import load_tokenizer, save_tokenizer
+from wenzhen.training.batching import encode_split, sample_split
+from wenzhen.training.log import TrainingLog, draw_losses, read_log
+
+CHECKPOINTS = "checkpoints"
+
+
+class WenzhenTrainer(Seq2SeqTrainer):
+    """A Seq2SeqTrainer whose `eval_loss` is the mean over all real tokens, whatever the batches were."""
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
+        """Put the exact loss in the place of the library's mean of batch means."""
+        output = super().evaluation_loop(*args, **kwargs)
+        prefix = kwargs.get("metric_key_prefix", "eval")
+        output.metrics[f"{prefix}_loss"] = output.metrics.pop(f"{prefix}_exact_loss")
+        return output
+
+
+def answer_statistics(logits: tuple[torch.Tensor, ...], labels: torch.Tensor) -> torch.Tensor:
+    """Reduce a batch's outputs, logits first, to `[batch, 3]` before they are gathered."""
+    return likelihood_statistics(logits[0], labels)
+
+
+def exact_metrics(prediction: EvalPrediction) -> dict[str, float]:
+    """Sum the statistics of all validation answers up."""
+    metrics = likelihood_metrics(np.asarray(prediction.predictions))
+    return {"exact_loss": metrics.pop("loss"), **metrics}
+
+
+def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> Path:
+    """Train a model.
+
+    Args:
+        recipe: what to train on what.
+        resume: go on from the newest checkpoint in the recipe's output folder.
+        overwrite: replace an earlier model there.
+
+    Returns:
+        The model folder: what DatasetDict, tokenizer and recipe made, ready for `AutoModelForSeq2SeqLM`.
+
+    Raises:
+        UsageError: dataset, tokenizer or output folder are not usable.
+    """
+    output = Path(recipe.output)
+    checkpoint = find_checkpoint(output) if resume else None
+    if not resume:
+        check_output_folder(output, RECIPE_FILE, overwrite)
+    tokenizer = load_tokenizer(Path(recipe.data.tokenizer))
+    splits = {name: load_split(Path(recipe.data.dataset), name) for name in ("train", "validation")}
+
+    # From here on there may be several processes; the first one keeps the folder.
+    arguments = training_arguments(recipe)
+    with arguments.main_process_first(desc="preparing the output folder"):
+        if arguments.process_index == 0 and not resume:
+            prepare_output_folder(output, recipe)
+
+    splits["train"] = sample_split(splits["train"], recipe.data.max_samples, recipe.seed)
+    encoded = {name: encode_split(split, tokenizer, recipe.data) for name, split in splits.items()}
+    set_seed(recipe.seed)
+    model = build_model(recipe, tokenizer)
+    trainer = WenzhenTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=encoded["train"],
+        eval_dataset=encoded["validation"],
+        data_collator=DataCollatorForSeq2Seq(tokenizer, model=model),
+        processing_class=tokenizer,
+        compute_metrics=exact_metrics,
+        preprocess_logits_for_metrics=answer_statistics,
+        callbacks=[TrainingLog(output)],
+    )
+    if trainer.is_world_process_zero():
+        tqdm.write(start_block(recipe, trainer))
+    trainer.train(resume_from_checkpoint=checkpoint)
+    if trainer.is_world_process_zero():
+        save_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, recipe, output)
+        draw_losses(read_log(output), output / "figures" / "loss.png")
+    arguments.distributed_state.wait_for_everyone()
+    arguments.distributed_state.destroy_process_group()
+    return output
+
+
+def find_checkpoint(output: Path) -> str:
+    """Return the newest checkpoint of an interrupted run."""
+    folder = output / CHECKPOINTS
+    checkpoint = get_last_checkpoint(str(folder)) if folder.is_dir() else None
+    if checkpoint is None:
+        raise UsageError(f"{folder} holds no checkpoint to go on from; train without --resume")
+    return str(checkpoint)
+
+
+def prepare_output_folder(output: Path, recipe: Recipe) -> None:
+    """Empty the output folder and put the recipe in, by which a later run knows it as one of ours."""
+    if output.exists():
+        shutil.rmtree(output)
+    output.mkdir(parents=True)
+    recipe.save(output)
+
+
+def training_arguments(recipe: Recipe) -> Seq2SeqTrainingArguments:
+    """Translate the recipe's training settings; their names are transformers' own."""
+    settings = dataclasses.asdict(recipe.training)
+    # transformers takes bf16 on a CPU only where it is told that a CPU is meant.
+    settings["use_cpu"] = settings["use_cpu"] or not torch.accelerator.is_available()
+    if settings["bf16"] == "auto":
+        settings["bf16"] = supports_bf16(settings["use_cpu"])
+    return Seq2SeqTrainingArguments(
+        **settings,
+        output_dir=str(Path(recipe.output) / CHECKPOINTS),
+        seed=recipe.seed,
+        data_seed=recipe.seed,
+        eval_strategy="steps",
+        save_strategy="steps",
+        save_steps=settings["eval_steps"],
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_loss",
+        greater_is_better=False,
+        logging_first_step=True,
+        disable_tqdm=not sys.stderr.isatty(),
+        ddp_find_unused_parameters=False,
+        dataloader_pin_memory=not settings["use_cpu"],
+    )
+
+
+def supports_bf16(use_cpu: bool = False) -> bool:
+    """Tell whether the hardware computes bfloat16: a GPU of Ampere or newer, or a CPU with AVX512-BF16 or AMX."""
+    if torch.cuda.is_available() and not use_cpu:
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> WenzhenForConditionalGeneration:
+    """Make an untrained model of the recipe's shape and the tokenizer's vocabulary, and its way to answer."""
+    shape = dataclasses.asdict(recipe.model)
+    del shape["family"]
+    config = WenzhenConfig(
+        **shape,
+        vocab_size=len(tokenizer),
+        max_position_embeddings=max(recipe.data.max_question_length, recipe.data.max_answer_length),
+        pad_token_id=tokenizer.pad_token_id,
+        unk_token_id=tokenizer.unk_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        decoder_start_token_id=tokenizer.bos_token_id,
+    )
+    model = WenzhenForConditionalGeneration(config)
+    model.generation_config = generation_config(recipe.generation, config, recipe.data.max_answer_length)
+    return model
+
+
+def generation_config(generation: Generation, config: WenzhenConfig, max_answer_length: int) -> GenerationConfig:
+    """Translate the recipe's way to answer."""
+    settings = dataclasses.asdict(generation)
+    if generation.num_beams == 1:
+        # Means nothing to greedy search, and transformers warns of it.
+        del settings["length_penalty"]
+    return GenerationConfig(
+        **settings,
+        max_new_tokens=max_answer_length,
+        pad_token_id=config.pad_token_id,
+        bos_token_id=config.bos_token_id,
+        eos_token_id=config.eos_token_id,
+        decoder_start_token_id=config.decoder_start_token_id,
+    )
+
+
+def start_block(recipe: Recipe, trainer: WenzhenTrainer) -> str:
+    """Say what is about to be trained, on what, for how long."""
+    arguments = trainer.args
+    batch = arguments.train_batch_size * arguments.gradient_accumulation_steps * arguments.world_size
+    steps_per_epoch = -(-len(trainer.get_train_dataloader()) // arguments.gradient_accumulation_steps)
+    steps = arguments.max_steps if arguments.max_steps > 0 else round(arguments.num_train_epochs * steps_per_epoch)
+    rows: Sequence[tuple[str, str]] = (
+        ("parameters", f"{trainer.model.num_parameters():,}"),
+        ("vocabulary", f"{trainer.model.config.vocab_size:,} tokens"),
+        ("pairs", f"{len(trainer.train_dataset):,} to train on, {len(trainer.eval_dataset):,} to validate"),
+        ("steps", f"{steps:,} of {batch} pairs ({steps / steps_per_epoch:.1f} epochs)"),
+        (
+            "device",
+            f"{arguments.device.type}, {arguments.world_size} process(es), {'bf16' if arguments.bf16 else 'fp32'}",
+        ),
+        ("output", recipe.output),
+    )
+    return "\n".join(f"{name:<12}{value}" for name, value in rows)
+
+
+def save_model(
+    model: WenzhenForConditionalGeneration, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, output: Path
+) -> None:
+    """Write what `AutoModelForSeq2SeqLM` and `AutoTokenizer` load, here or, with the code beside it, anywhere."""
+    type(model.config).register_for_auto_class()
+    type(model).register_for_auto_class("AutoModelForSeq2SeqLM")
+    # The Trainer switches the cache off in the config for training.
+    model.config.use_cache = True
+    model.save_pretrained(output)
+    tokenizer.model_max_length = recipe.data.max_question_length
+    save_tokenizer(tokenizer, output)
