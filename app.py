@@ -42,6 +42,8 @@ DECODING_LABELS = {
     "beam": "束搜索：比较4条路径，写完才显示 · beam search",
     "sampling": "采样：每次不同 · sampling",
 }
+# Nothing of a visitor's questions is kept or shown.
+LAUNCH = {"footer_links": [], "run_history": False, "enable_monitoring": False}
 # Waiting visitors beyond this are told to come back later.
 QUEUE_SIZE = 32
 
@@ -103,13 +105,7 @@ def main(argv: Sequence[str]) -> int:
     from wenzhen.answering.answerer import Answerer
 
     demo = build_demo(Answerer(arguments.model))
-    demo.launch(
-        server_name=arguments.host,
-        server_port=arguments.port,
-        footer_links=[],
-        run_history=False,
-        enable_monitoring=False,
-    )
+    demo.launch(server_name=arguments.host, server_port=arguments.port, **LAUNCH)
     return 0
 
 

@@ -27,9 +27,7 @@ def encode_split(split: Dataset, tokenizer: PreTrainedTokenizerFast, data: Data)
         return {**pairs, "length": lengths}
 
     # Not cached: a cache file written beside the dataset would be shared by processes that write it at once.
-    return split.map(
-        encode, batched=True, remove_columns=split.column_names, keep_in_memory=True, desc=f"tokenizing {split.split}"
-    )
+    return split.map(encode, batched=True, remove_columns=split.column_names, keep_in_memory=True, desc="tokenizing")
 
 
 def sample_split(split: Dataset, max_samples: int, seed: int) -> Dataset:

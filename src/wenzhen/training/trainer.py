@@ -146,6 +146,7 @@ def training_arguments(recipe: Recipe) -> Seq2SeqTrainingArguments:
         metric_for_best_model="eval_loss",
         greater_is_better=False,
         logging_first_step=True,
+        logging_nan_inf_filter=False,
         disable_tqdm=not sys.stderr.isatty(),
         ddp_find_unused_parameters=False,
         dataloader_pin_memory=not settings["use_cpu"],

@@ -1,0 +1,108 @@
+import os
+
+import pytest
+
+from wenzhen.errors import UsageError
+from wenzhen.folders import check_output_folder, published_folder
+
+MARKER = "done.json"
+
+
+def publish(folder, text, overwrite=False):
+    with published_folder(folder, MARKER, overwrite) as draft:
+        (draft / MARKER).write_text(text, encoding="utf-8")
+
+
+def contents(folder):
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_result_appears_only_when_it_is_whole(tmp_path):
+    folder = tmp_path / "deep" / "result"
+    with published_folder(folder, MARKER, False) as draft:
+        (draft / MARKER).write_text("1", encoding="utf-8")
+        assert not folder.exists()
+    assert contents(tmp_path) == {"deep/result/done.json": "1"}
+    assert [path.name for path in folder.parent.iterdir()] == ["result"]
+
+
+def test_an_empty_folder_may_be_filled(tmp_path):
+    (tmp_path / "result").mkdir()
+    publish(tmp_path / "result", "1")
+    assert contents(tmp_path) == {"result/done.json": "1"}
+
+
+def test_a_replaced_result_leaves_no_old_files(tmp_path):
+    publish(tmp_path / "result", "1")
+    (tmp_path / "result" / "more.txt").write_text("old", encoding="utf-8")
+    publish(tmp_path / "result", "2", overwrite=True)
+    assert contents(tmp_path) == {"result/done.json": "2"}
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_the_old_result_stands_until_the_new_one_is_whole(tmp_path):
+    publish(tmp_path / "result", "1")
+    with published_folder(tmp_path / "result", MARKER, True) as draft:
+        assert contents(tmp_path / "result") == {MARKER: "1"}
+        assert list(draft.iterdir()) == []
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt, UsageError])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_failure_changes_nothing(tmp_path, failure, earlier):
+    if earlier:
+        publish(tmp_path / "result", "1")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(failure), published_folder(tmp_path / "result", MARKER, True) as draft:
+        (draft / MARKER).write_text("2", encoding="utf-8")
+        raise failure
+    assert sorted(tmp_path.rglob("*")) == before
+    assert contents(tmp_path) == ({"result/done.json": "1"} if earlier else {})
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_failure_while_the_folders_change_places_keeps_the_old_result(tmp_path, monkeypatch, failing):
+    publish(tmp_path / "result", "1")
+    rename, calls = os.rename, []
+
+    def sometimes_fail(source, target):
+        calls.append(target)
+        if len(calls) == failing:
+            raise OSError("no space left")
+        rename(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", sometimes_fail)
+        with pytest.raises(OSError, match="no space left"):
+            publish(tmp_path / "result", "2", overwrite=True)
+    assert contents(tmp_path) == {"result/done.json": "1"}
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_file_is_no_output_folder(tmp_path, overwrite):
+    path = tmp_path / "result"
+    path.write_text("keep", encoding="utf-8")
+    with pytest.raises(UsageError, match="result is a file"):
+        publish(path, "1", overwrite)
+    assert contents(tmp_path) == {"result": "keep"}
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_foreign_folder_is_refused(tmp_path, overwrite):
+    (tmp_path / "result").mkdir()
+    (tmp_path / "result" / "notes.txt").write_text("keep", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"no done\.json"):
+        publish(tmp_path / "result", "1", overwrite)
+    assert contents(tmp_path) == {"result/notes.txt": "keep"}
+
+
+def test_an_earlier_result_is_refused_without_overwrite(tmp_path):
+    publish(tmp_path / "result", "1")
+    with pytest.raises(UsageError, match="--overwrite"):
+        publish(tmp_path / "result", "2")
+    assert contents(tmp_path) == {"result/done.json": "1"}
+
+
+def test_checking_creates_nothing(tmp_path):
+    check_output_folder(tmp_path / "a" / "b", MARKER, False)
+    assert list(tmp_path.iterdir()) == []
