@@ -10,7 +10,7 @@ help: ## print this help
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 quickstart: .venv/.installed ## from nothing to an answer: sample corpus, dataset, tokenizer, model, metrics, answer
-	.venv/bin/python data_scripts/make_sample_corpus.py --output outputs/sample-corpus --pairs 10000 --overwrite
+	.venv/bin/python data_scripts/make_sample_corpus.py --output outputs/sample-corpus --pairs 12000 --overwrite
 	.venv/bin/python data_scripts/build_dataset.py --input outputs/sample-corpus --output outputs/sample-dataset --overwrite
 	.venv/bin/python data_scripts/train_tokenizer.py --dataset outputs/sample-dataset --output outputs/sample-tokenizer --overwrite
 	.venv/bin/wenzhen train recipes/quickstart.yaml --overwrite

@@ -196,7 +196,7 @@ def test_a_misspelt_section_is_refused_and_the_right_one_named(load, section):
     misspelt = section[:-2] + section[-1] + section[-2]
     with pytest.raises(UsageError) as error:
         load(SMALLEST, f"{misspelt}.x=1")
-    assert f"unknown key {misspelt} " in str(error.value) and f" {section}." in str(error.value)
+    assert f"unknown key {misspelt} " in str(error.value) and f"did you mean {section}?" in str(error.value)
 
 
 def test_a_key_like_no_other_is_refused_with_all_keys(load):
@@ -214,9 +214,14 @@ def test_a_key_like_no_other_is_refused_with_all_keys(load):
         ("seed", "-1", "of at least 0"),
         ("seed", "", "a whole number"),
         ("model.d_model", "1", "of at least 2"),
-        ("data.max_samples", "-2", "of at least -1"),
-        ("training.learning_rate", "-1.0e-4", "of at least 0"),
-        ("training.learning_rate", "-1e-4", "of at least 0"),
+        ("data.max_samples", "-2", "of at least 1, or -1"),
+        ("training.max_steps", "0", "of at least 1, or -1"),
+        ("training.learning_rate", "-1.0e-4", "above 0"),
+        ("training.learning_rate", "-1e-4", "above 0"),
+        ("training.num_train_epochs", "0", "above 0"),
+        ("training.adam_beta1", "1", "of at least 0 and below 1"),
+        ("model.dropout", "1.5", "of at least 0 and below 1"),
+        ("model.activation_function", "nope", "relu or gelu or silu"),
         ("training.learning_rate", "fast", "a number"),
         ("training.learning_rate", "true", "a number"),
         ("training.learning_rate", ".nan", "a number"),

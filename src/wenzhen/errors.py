@@ -12,13 +12,17 @@ def run(main: Callable[[Sequence[str]], int], argv: Sequence[str] | None = None)
     """Call a command's `main` and turn a [`UsageError`] into one line on standard error and exit code 2.
 
     Returns:
-        `main`'s exit code; 2 when it was asked wrongly; 130 when it was interrupted.
+        `main`'s exit code; 1 when the system refused something; 2 when it was asked wrongly; 130 when interrupted.
     """
     try:
         return main(sys.argv[1:] if argv is None else argv)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        # Disk full, no permission, and the like: the message names the file.
+        print(f"failed: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

@@ -20,6 +20,9 @@ def check_output_folder(folder: Path, marker: str, overwrite: bool) -> None:
     Raises:
         UsageError: the folder is a file, holds something of another kind, or holds a result and `overwrite` is off.
     """
+    for parent in folder.parents:
+        if parent.exists() and not parent.is_dir():
+            raise UsageError(f"the output {folder} cannot be made: {parent} is a file")
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -30,6 +33,18 @@ def check_output_folder(folder: Path, marker: str, overwrite: bool) -> None:
         raise UsageError(f"the output folder {folder} holds other files (no {marker}); name a new or empty folder")
     if not overwrite:
         raise UsageError(f"the output folder {folder} already holds a result; add --overwrite to replace it")
+
+
+def replace_folder(folder: Path, draft: Path, old: Path) -> None:
+    """Put `draft` in the place of `folder`, which goes to `old`, or comes back where that fails."""
+    if folder.exists():
+        folder.rename(old)
+    try:
+        draft.rename(folder)
+    except BaseException:
+        if old.exists():
+            old.rename(folder)
+        raise
 
 
 @contextmanager
@@ -47,8 +62,6 @@ def published_folder(folder: Path, marker: str, overwrite: bool) -> Iterator[Pat
         draft = aside / "new"
         draft.mkdir()
         yield draft
-        if folder.exists():
-            folder.rename(aside / "old")
-        draft.rename(folder)
+        replace_folder(folder, draft, aside / "old")
     finally:
         shutil.rmtree(aside, ignore_errors=True)

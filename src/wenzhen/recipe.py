@@ -18,9 +18,42 @@ from wenzhen.errors import UsageError
 RECIPE_FILE = "recipe.yaml"
 
 
-def setting(meaning: str, default: Any = dataclasses.MISSING, minimum: float | None = None) -> Any:
-    """Define a setting by its meaning, its default (none: it must be given) and its smallest value."""
-    return field(default=default, metadata={"meaning": meaning, "minimum": minimum})
+@dataclass(frozen=True)
+class Bounds:
+    """What a number may be: from `minimum` on, above `above`, below `below`; or -1 where that stands for all."""
+
+    minimum: float | None = None
+    above: float | None = None
+    below: float | None = None
+    or_all: bool = False
+
+    def allow(self, value: float) -> bool:
+        """Tell whether a value is within the bounds."""
+        return (self.or_all and value == -1) or (
+            (self.minimum is None or value >= self.minimum)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    def __str__(self) -> str:
+        words = [
+            f"{relation} {bound:g}"
+            for relation, bound in (("of at least", self.minimum), ("above", self.above), ("below", self.below))
+            if bound is not None
+        ]
+        return " and ".join(words) + (", or -1" if self.or_all else "")
+
+
+COUNT = Bounds(minimum=1)
+COUNT_OR_ALL = Bounds(minimum=1, or_all=True)
+NOT_NEGATIVE = Bounds(minimum=0)
+POSITIVE = Bounds(above=0)
+SHARE = Bounds(minimum=0, below=1)
+
+
+def setting(meaning: str, default: Any = dataclasses.MISSING, bounds: Bounds | None = None) -> Any:
+    """Define a setting by its meaning, its default (none: it must be given) and its bounds."""
+    return field(default=default, metadata={"meaning": meaning, "bounds": bounds})
 
 
 @dataclass(kw_only=True)
@@ -30,10 +63,10 @@ class Data:
     dataset: str = setting("dataset folder of build_dataset.py")
     tokenizer: str = setting("tokenizer folder of train_tokenizer.py")
     with_title: bool = setting("put the title before the question", False)
-    max_samples: int = setting("train on a random subset of so many pairs; -1 for all", -1, minimum=-1)
-    max_question_length: int = setting("longest question in tokens; the rest is cut off", 256, minimum=2)
+    max_samples: int = setting("train on a random subset of so many pairs; -1 for all", -1, COUNT_OR_ALL)
+    max_question_length: int = setting("longest question in tokens; the rest is cut off", 256, Bounds(minimum=2))
     max_answer_length: int = setting(
-        "longest answer in tokens; the rest is cut off, and not taught as an end", 512, minimum=2
+        "longest answer in tokens; the rest is cut off, and not taught as an end", 512, Bounds(minimum=2)
     )
 
 
@@ -42,57 +75,57 @@ class Model:
     """The network; its shape has the names of the configuration class."""
 
     family: Literal["transformer"] = setting("which network", "transformer")
-    d_model: int = setting("width of every layer's output", 512, minimum=2)
-    encoder_layers: int = setting("layers of the encoder", 6, minimum=1)
-    decoder_layers: int = setting("layers of the decoder", 6, minimum=1)
-    attention_heads: int = setting("heads of every attention", 8, minimum=1)
-    d_ff: int = setting("inner width of the feed-forward sublayers", 2048, minimum=1)
-    activation_function: str = setting("activation of the feed-forward sublayers", "relu")
-    dropout: float = setting("dropout rate", 0.1, minimum=0)
+    d_model: int = setting("width of every layer's output", 512, Bounds(minimum=2))
+    encoder_layers: int = setting("layers of the encoder", 6, COUNT)
+    decoder_layers: int = setting("layers of the decoder", 6, COUNT)
+    attention_heads: int = setting("heads of every attention", 8, COUNT)
+    d_ff: int = setting("inner width of the feed-forward sublayers", 2048, COUNT)
+    activation_function: Literal["relu", "gelu", "silu"] = setting("activation of the feed-forward sublayers", "relu")
+    dropout: float = setting("dropout rate", 0.1, SHARE)
 
 
 @dataclass(kw_only=True)
 class Training:
     """How it learns."""
 
-    num_train_epochs: float = setting("passes over the training split", 15.0, minimum=0)
+    num_train_epochs: float = setting("passes over the training split", 15.0, POSITIVE)
     max_steps: int = setting(
-        "stop after so many optimizer steps, whatever the epochs say; -1 for no limit", -1, minimum=-1
+        "stop after so many optimizer steps, whatever the epochs say; -1 for no limit", -1, COUNT_OR_ALL
     )
-    per_device_train_batch_size: int = setting("pairs per device and forward pass", 32, minimum=1)
-    per_device_eval_batch_size: int = setting("pairs per device when measuring", 32, minimum=1)
-    gradient_accumulation_steps: int = setting("forward passes per optimizer step", 1, minimum=1)
-    learning_rate: float = setting("largest learning rate", 2e-4, minimum=0)
+    per_device_train_batch_size: int = setting("pairs per device and forward pass", 32, COUNT)
+    per_device_eval_batch_size: int = setting("pairs per device when measuring", 32, COUNT)
+    gradient_accumulation_steps: int = setting("forward passes per optimizer step", 1, COUNT)
+    learning_rate: float = setting("largest learning rate", 2e-4, POSITIVE)
     lr_scheduler_type: Literal["constant", "constant_with_warmup", "linear", "cosine", "inverse_sqrt"] = setting(
         "course of the learning rate after the warm-up", "constant"
     )
-    warmup_steps: float = setting("steps of rising learning rate; below 1 a share of all steps", 0.0, minimum=0)
-    adam_beta1: float = setting("Adam's decay of the gradient's mean", 0.9, minimum=0)
-    adam_beta2: float = setting("Adam's decay of the gradient's square", 0.95, minimum=0)
-    adam_epsilon: float = setting("Adam's guard against division by zero", 1e-8, minimum=0)
-    weight_decay: float = setting("decoupled weight decay; 0 is plain Adam", 0.0, minimum=0)
-    max_grad_norm: float = setting("clip the gradient's norm to this; 0 for no clipping", 1.0, minimum=0)
-    label_smoothing_factor: float = setting("share of the target spread over the vocabulary", 0.0, minimum=0)
+    warmup_steps: float = setting("steps of rising learning rate; below 1 a share of all steps", 0.0, NOT_NEGATIVE)
+    adam_beta1: float = setting("Adam's decay of the gradient's mean", 0.9, SHARE)
+    adam_beta2: float = setting("Adam's decay of the gradient's square", 0.95, SHARE)
+    adam_epsilon: float = setting("Adam's guard against division by zero", 1e-8, NOT_NEGATIVE)
+    weight_decay: float = setting("decoupled weight decay; 0 is plain Adam", 0.0, NOT_NEGATIVE)
+    max_grad_norm: float = setting("clip the gradient's norm to this; 0 for no clipping", 1.0, NOT_NEGATIVE)
+    label_smoothing_factor: float = setting("share of the target spread over the vocabulary", 0.0, SHARE)
     bf16: Literal["auto", True, False] = setting("compute in bfloat16; auto: where the machine has it", "auto")
     activation_checkpointing: bool = setting("recompute activations in the backward pass to save memory", False)
     train_sampling_strategy: Literal["random", "group_by_length"] = setting(
         "order of the pairs; group_by_length puts similar lengths together and pads less", "random"
     )
-    dataloader_num_workers: int = setting("processes that prepare batches", 0, minimum=0)
+    dataloader_num_workers: int = setting("processes that prepare batches", 0, NOT_NEGATIVE)
     use_cpu: bool = setting("leave a GPU alone", False)
-    logging_steps: int = setting("log the training loss every so many steps", 50, minimum=1)
-    eval_steps: int = setting("measure the validation loss and save a checkpoint every so many steps", 1000, minimum=1)
-    save_total_limit: int = setting("checkpoints to keep, the best one not counted", 2, minimum=1)
+    logging_steps: int = setting("log the training loss every so many steps", 50, COUNT)
+    eval_steps: int = setting("measure the validation loss and save a checkpoint every so many steps", 1000, COUNT)
+    save_total_limit: int = setting("checkpoints to keep, the best one not counted", 2, COUNT)
 
 
 @dataclass(kw_only=True)
 class Generation:
     """How the model answers unless it is asked otherwise."""
 
-    num_beams: int = setting("beams of beam search; 1 is greedy search", 1, minimum=1)
+    num_beams: int = setting("beams of beam search; 1 is greedy search", 1, COUNT)
     length_penalty: float = setting("α in log P / lengthᵅ, the score of a beam", 0.75)
-    repetition_penalty: float = setting("above 1: make tokens that were used less likely", 1.0, minimum=1)
-    no_repeat_ngram_size: int = setting("never use an n-gram of this size twice; 0 for no limit", 0, minimum=0)
+    repetition_penalty: float = setting("above 1: make tokens that were used less likely", 1.0, COUNT)
+    no_repeat_ngram_size: int = setting("never use an n-gram of this size twice; 0 for no limit", 0, NOT_NEGATIVE)
 
 
 @dataclass(kw_only=True)
@@ -100,7 +133,7 @@ class Evaluation:
     """What is measured when training ends."""
 
     questions: int = setting(
-        "validation questions to answer for the model's first metrics; 0 for none", 200, minimum=0
+        "validation questions to answer for the model's first metrics; 0 for none", 200, NOT_NEGATIVE
     )
 
 
@@ -109,7 +142,7 @@ class Recipe:
     """One training run."""
 
     output: str = setting("the model folder to make")
-    seed: int = setting("of initialization, order, dropout: the same seed gives the same numbers", 42, minimum=0)
+    seed: int = setting("of initialization, order, dropout: the same seed gives the same numbers", 42, NOT_NEGATIVE)
     data: Data
     model: Model = field(default_factory=Model)
     training: Training = field(default_factory=Training)
@@ -135,7 +168,7 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
     path = find_recipe(source)
     try:
         values = yaml.load(path.read_text(encoding="utf-8"), Loader=_NoDuplicateKeys)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise UsageError(f"{path} is not a YAML file: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise UsageError(f"{path} is no recipe: expected keys such as output, data, model, training")
@@ -145,7 +178,7 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
             raise UsageError(f"an override has the form key=value, got: {override}")
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:
             raise UsageError(f"the value of {key} is not YAML: {text}") from error
         _put(values, key, value)
     return _build(Recipe, values, "")
@@ -186,7 +219,7 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
     """Set a dotted key in nested mappings."""
     *sections, name = key.split(".")
     for section in sections:
-        inner = values.setdefault(section, {})
+        inner = values[section] = {} if values.get(section) is None else values[section]
         if not isinstance(inner, dict):
             raise _unknown_key(key)
         values = inner
@@ -196,11 +229,14 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
 def _unknown_key(key: str) -> UsageError:
     """Word the refusal of a key, with the valid key that looks most like it."""
     keys = [known for known, _, _ in settings()]
-    # A leaf without its section is the most common slip: compare leaves too.
-    leaves = {known.rpartition(".")[2]: known for known in keys}
-    name = key.rpartition(".")[2]
-    near = difflib.get_close_matches(name, leaves, n=1) or difflib.get_close_matches(key, keys, n=1)
-    hint = f"; did you mean {leaves.get(near[0], near[0])}?" if near else f"; the keys are: {', '.join(keys)}"
+    # A setting without its section is the most common slip, so settings and sections are compared by themselves too.
+    names = {name: known for known in keys for name in (known.partition(".")[0], known.rpartition(".")[2], known)}
+    names |= {section: section for section in {known.partition(".")[0] for known in keys}}
+    near = [
+        *difflib.get_close_matches(key, names, n=1),
+        *difflib.get_close_matches(key.rpartition(".")[2], names, n=1),
+    ]
+    hint = f"; did you mean {names[near[0]]}?" if near else f"; the keys are: {', '.join(keys)}"
     return UsageError(f"unknown key {key} in the recipe{hint}")
 
 
@@ -220,7 +256,7 @@ def _build(kind: type, values: Any, prefix: str) -> Any:
         if dataclasses.is_dataclass(hint):
             arguments[name] = _build(hint, value, f"{prefix}{name}.")  # type: ignore[arg-type]
         else:
-            arguments[name] = _convert(f"{prefix}{name}", value, hint, members[name].metadata.get("minimum"))
+            arguments[name] = _convert(f"{prefix}{name}", value, hint, members[name].metadata["bounds"])
     for name, member in members.items():
         hint = hints[name]
         if name in arguments:
@@ -232,7 +268,7 @@ def _build(kind: type, values: Any, prefix: str) -> Any:
     return kind(**arguments)
 
 
-def _convert(key: str, value: Any, hint: Any, minimum: float | None) -> Any:
+def _convert(key: str, value: Any, hint: Any, bounds: Bounds | None) -> Any:
     """Return `value` as the setting's type."""
     converted: Any = None
     if get_origin(hint) is Literal:
@@ -252,9 +288,8 @@ def _convert(key: str, value: Any, hint: Any, minimum: float | None) -> Any:
         converted, expected = _number(value), "a number"
     else:
         converted, expected = value if isinstance(value, str) and value else None, "a text"
-    if converted is None or (minimum is not None and not converted >= minimum):
-        at_least = f" of at least {minimum:g}" if minimum is not None else ""
-        raise UsageError(f"{key} must be {expected}{at_least}, got {value!r}")
+    if converted is None or (bounds and not bounds.allow(converted)):
+        raise UsageError(f"{key} must be {expected}{f' {bounds}' if bounds else ''}, got {value!r}")
     return converted
 
 
@@ -264,6 +299,6 @@ def _number(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return number if abs(number) != float("inf") and number == number else None

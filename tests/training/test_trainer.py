@@ -149,3 +149,9 @@ def test_output_that_holds_a_model_needs_overwrite(make_recipe: MakeRecipe, tmp_
 def test_resume_without_a_checkpoint_is_refused(make_recipe: MakeRecipe, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no checkpoint to go on from"):
         train(make_recipe(f"output={tmp_path / 'model'}"), resume=True)
+
+
+def test_impossible_shape_is_refused_before_anything_is_made(make_recipe: MakeRecipe, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="`d_model` must be a multiple of `attention_heads`, got 34 and 4"):
+        train(make_recipe(f"output={tmp_path / 'model'}", "model.d_model=34"))
+    assert not (tmp_path / "model").exists()

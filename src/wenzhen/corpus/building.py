@@ -45,12 +45,13 @@ def build_dataset(
     files = find_files(source)
     with published_folder(output, MARKER, overwrite) as folder:
         kept, rejected = read_records(files, source, folder / REJECTS_FILE)
-        questions = [normalized(consultation.question_text) for consultation in kept]
-        answers = [normalized(consultation.answer) for consultation in kept]
-        # The prefixes keep a question from matching an answer; a text without any letter matches none but itself.
+        # A text without any letter is compared as it is.
+        questions = [normalized(consultation.question_text) or consultation.question_text for consultation in kept]
+        answers = [normalized(consultation.answer) or consultation.answer for consultation in kept]
         groups = group_records(
-            (f"q{question or consultation.question_text}", f"a{answer or consultation.answer}")
-            for question, answer, consultation in zip(questions, answers, kept, strict=True)
+            # The prefixes keep a question from matching an answer.
+            (f"q{question}", f"a{answer}")
+            for question, answer in zip(questions, answers, strict=True)
         )
         departments = [consultation.department for consultation in kept]
         splits = split_groups(groups, departments, test_share, validation_share, seed)

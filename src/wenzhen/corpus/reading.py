@@ -64,11 +64,13 @@ def decode(path: Path) -> str:
         UsageError: it is neither.
     """
     content = path.read_bytes()
+    position = 0
     for encoding in ENCODINGS:
         try:
             return content.decode(encoding)
         except UnicodeDecodeError as error:
-            position = error.start
+            # The encoding that was right for longer is the likelier one.
+            position = max(position, error.start)
     line = content.count(b"\n", 0, position) + 1
     raise UsageError(f"{path} is neither UTF-8 nor GB18030: byte {position} (line {line}) cannot be decoded")
 
@@ -78,16 +80,27 @@ class RecordLines:
 
     def __init__(self, text: str) -> None:
         self._lines = io.StringIO(text, newline="")
+        self._returned: list[str] = []
         self._taken: list[str] = []
         self.first_line = 1
 
     def __iter__(self) -> Iterator[str]:
-        for line in self._lines:
-            self._taken.append(line)
-            yield line
+        return self
 
-    def take(self) -> tuple[int, str]:
-        """Return the number of the current record's first line and its raw text, and start the next record."""
+    def __next__(self) -> str:
+        line = self._returned.pop() if self._returned else next(self._lines)
+        self._taken.append(line)
+        return line
+
+    def take(self, only_first: bool = False) -> tuple[int, str]:
+        """Start the next record; `only_first` starts it at the current one's second line, which is then read again.
+
+        Returns:
+            The number of the current record's first line, and the raw text taken.
+        """
+        if only_first:
+            self._returned += reversed(self._taken[1:])
+            del self._taken[1:]
         line, raw = self.first_line, "".join(self._taken)
         self.first_line += len(self._taken)
         self._taken.clear()
@@ -97,21 +110,16 @@ class RecordLines:
 def read_csv(path: Path, department: str) -> Iterator[Record]:
     """Yield every record of a CSV with a header, in order; blank lines are no records.
 
-    A field may hold commas, doubled quotes and line breaks inside quotes.
+    A field may hold commas, doubled quotes and line breaks inside quotes. Where quotes or the number of fields are
+    wrong, the record's first line alone is given up and reading goes on behind it: a quote that nobody closed takes no
+    other record along.
 
     Raises:
         UsageError: the file cannot be decoded, is empty, or its header lacks a column.
     """
     lines = RecordLines(decode(path))
     records = csv.reader(lines, strict=True)
-    header = next(records, None)
-    if header is None:
-        raise UsageError(f"{path} is empty; expected a header with department, title, ask, answer")
-    fields = [COLUMNS.get(name.strip().lower()) for name in header]
-    for field in REQUIRED:
-        if field not in fields:
-            names = "` or `".join(name for name, known in COLUMNS.items() if known == field)
-            raise UsageError(f"{path} has no column `{names}`; its columns are: {', '.join(header)}")
+    fields = read_header(path, records)
     lines.take()
     while True:
         try:
@@ -119,14 +127,14 @@ def read_csv(path: Path, department: str) -> Iterator[Record]:
             reason = None
         except csv.Error:
             values, reason = [], "malformed quotes"
-        line, raw = lines.take()
+        if values and len(values) != len(fields):
+            reason = "wrong number of fields"
+        line, raw = lines.take(only_first=reason is not None)
         if values is None:
             return
         if not values and not reason:
             continue
         consultation = None
-        if not reason and len(values) != len(header):
-            reason = "wrong number of fields"
         if not reason:
             named = {field: value for field, value in zip(fields, values, strict=True) if field}
             consultation = cleaned(
@@ -140,6 +148,23 @@ def read_csv(path: Path, department: str) -> Iterator[Record]:
             )
             reason = fault_of(consultation)
         yield Record(str(path), line, raw, None if reason else consultation, reason)
+
+
+def read_header(path: Path, records: Iterator[list[str]]) -> list[str | None]:
+    """Read the header and return the consultation's field in each column, None for a column of no use."""
+    try:
+        header = next((values for values in records if values), None)
+    except csv.Error as error:
+        raise UsageError(f"{path} has malformed quotes in its header") from error
+    if header is None:
+        raise UsageError(f"{path} is empty; expected a header with department, title, ask, answer")
+    fields = [COLUMNS.get(name.strip().lower()) for name in header]
+    for field in (*REQUIRED, *fields):
+        if field and fields.count(field) != 1:
+            names = "` or `".join(name for name, known in COLUMNS.items() if known == field)
+            problem = "no column" if field not in fields else "more than one column"
+            raise UsageError(f"{path} has {problem} `{names}`; its columns are: {', '.join(header)}")
+    return fields
 
 
 def fault_of(consultation: Consultation) -> str | None:

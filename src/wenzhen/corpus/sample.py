@@ -168,7 +168,9 @@ def plant_faults(rows: list[Row], rng: random.Random) -> dict[str, int]:
     Returns:
         How many rows have each fault of [`FAULT_SHARES`].
     """
-    counts = {fault: round(len(rows) * share) or 1 for fault, share in FAULT_SHARES.items()}
+    # A handful of rows has no room for every fault and a sound row to duplicate.
+    fewest = 1 if len(rows) > len(FAULT_SHARES) else 0
+    counts = {fault: max(round(len(rows) * share), fewest) for fault, share in FAULT_SHARES.items()}
     order = iter(rng.sample(range(len(rows)), len(rows)))
     planted = {fault: list(itertools.islice(order, count)) for fault, count in counts.items()}
     sound = list(order)

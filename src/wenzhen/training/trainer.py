@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from tqdm import tqdm
 from transformers import (
     DataCollatorForSeq2Seq,
@@ -72,6 +73,7 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
         UsageError: dataset, tokenizer or output folder are not usable.
     """
     output = Path(recipe.output)
+    model_shape(recipe)
     checkpoint = find_checkpoint(output) if resume else None
     if not resume:
         check_output_folder(output, RECIPE_FILE, overwrite)
@@ -162,10 +164,8 @@ def supports_bf16(use_cpu: bool = False) -> bool:
 
 def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> WenzhenForConditionalGeneration:
     """Make an untrained model of the recipe's shape and the tokenizer's vocabulary, and its way to answer."""
-    shape = dataclasses.asdict(recipe.model)
-    del shape["family"]
     config = WenzhenConfig(
-        **shape,
+        **model_shape(recipe),
         vocab_size=len(tokenizer),
         max_position_embeddings=max(recipe.data.max_question_length, recipe.data.max_answer_length),
         pad_token_id=tokenizer.pad_token_id,
@@ -177,6 +177,21 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> WenzhenFo
     model = WenzhenForConditionalGeneration(config)
     model.generation_config = generation_config(recipe.generation, config, recipe.data.max_answer_length)
     return model
+
+
+def model_shape(recipe: Recipe) -> dict[str, Any]:
+    """Return the recipe's model settings as the configuration takes them.
+
+    Raises:
+        UsageError: they fit no model.
+    """
+    shape = dataclasses.asdict(recipe.model)
+    del shape["family"]
+    try:
+        WenzhenConfig(**shape)
+    except StrictDataclassError as error:
+        raise UsageError(f"the recipe's model is impossible: {error.__cause__ or error}") from error
+    return shape
 
 
 def generation_config(generation: Generation, config: WenzhenConfig, max_answer_length: int) -> GenerationConfig:
