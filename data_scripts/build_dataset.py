@@ -4,8 +4,11 @@ python data_scripts/build_dataset.py --input outputs/sample-corpus --output outp
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from datasets import disable_progress_bars
 
 from wenzhen.corpus.building import build_dataset
 from wenzhen.errors import UsageError, run
@@ -26,6 +29,8 @@ def main(argv: Sequence[str]) -> int:
     for name in ("test_share", "validation_share"):
         if not 0 < getattr(arguments, name) < 1:
             raise UsageError(f"--{name.replace('_', '-')} must be between 0 and 1, got {getattr(arguments, name)}")
+    if not sys.stderr.isatty():
+        disable_progress_bars()
     report = build_dataset(
         arguments.input,
         arguments.output,

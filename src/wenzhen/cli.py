@@ -205,6 +205,9 @@ def run_info(arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str]) -> int:
     """Run one verb; see [`wenzhen.errors.run`] for exit codes."""
+    if not sys.stderr.isatty():
+        # The libraries' progress bars fill a log file; each reads the variable when it is imported.
+        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     parser = build_parser()
     arguments, rest = parser.parse_known_args(argv)
     # argparse takes no more `key=value` once an option has come between.

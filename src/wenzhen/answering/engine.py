@@ -17,6 +17,7 @@ from transformers import (
     StoppingCriteriaList,
     TextIteratorStreamer,
 )
+from transformers.utils import logging
 
 from wenzhen.answering.decoding import Decoding
 from wenzhen.errors import UsageError
@@ -52,6 +53,8 @@ class PyTorchEngine:
             raise UsageError(f"{folder} is no model folder: it lacks {', '.join(missing)}")
         self.device = torch.accelerator.current_accelerator() or torch.device("cpu")
         self.tokenizer = load_tokenizer(folder)
+        # A bar over the weights of a file says nothing and comes between question and answer.
+        logging.disable_progress_bar()
         try:
             self.model = AutoModelForSeq2SeqLM.from_pretrained(folder).to(self.device).eval()
         except Exception as error:

@@ -21,6 +21,7 @@ from transformers import (
     set_seed,
 )
 from transformers.trainer_utils import EvalLoopOutput, get_last_checkpoint
+from transformers.utils import logging
 
 from wenzhen.corpus.loading import load_split
 from wenzhen.errors import UsageError
@@ -38,6 +39,12 @@ CHECKPOINTS = "checkpoints"
 
 class WenzhenTrainer(Seq2SeqTrainer):
     """A Seq2SeqTrainer whose `eval_loss` is the mean over all real tokens, whatever the batches were."""
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Warn of keys that a checkpoint lacks, but not of the other names of tied weights, which are saved once."""
+        tied = self.model.all_tied_weights_keys
+        load_result.missing_keys[:] = [key for key in load_result.missing_keys if key not in tied]
+        super()._issue_warnings_after_load(load_result)
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
         """Put the exact loss in the place of the library's mean of batch means."""
@@ -80,6 +87,7 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
     tokenizer = load_tokenizer(Path(recipe.data.tokenizer))
     splits = {name: load_split(Path(recipe.data.dataset), name) for name in ("train", "validation")}
 
+    logging.disable_progress_bar()  # of transformers' file reading and writing; the training's own bar stays
     # From here on there may be several processes; the first one keeps the folder.
     arguments = training_arguments(recipe)
     with arguments.main_process_first(desc="preparing the output folder"):
