@@ -49,14 +49,16 @@ QUEUE_SIZE = 32
 
 
 def build_demo(answerer: "Answerer") -> "gr.Blocks":
-    """Wire the page: question, decoding and examples on the left, the answer on the right."""
+    """Wire the page: question and decoding, beside them the answer, examples below."""
     import gradio as gr
 
     def reply(question: str, decoding: str) -> Iterator[str]:
+        # The last answer must not stand beside a question that it does not answer.
+        yield ""
         try:
             yield from answerer.stream(question, decoding_named(decoding))
         except UsageError as error:
-            raise gr.Error(str(error), print_exception=False) from None
+            raise gr.Error(f"无法回答：{error}", print_exception=False) from None
 
     with gr.Blocks(title=TITLE, analytics_enabled=False) as demo:
         gr.Markdown(INTRODUCTION)
@@ -64,7 +66,7 @@ def build_demo(answerer: "Answerer") -> "gr.Blocks":
             with gr.Column():
                 question = gr.Textbox(
                     label="问题 Question",
-                    placeholder="请用中文描述病情和问题",
+                    placeholder=f"请用中文描述病情和问题（最多{answerer.engine.max_question_length}字）",
                     lines=4,
                 )
                 decoding = gr.Radio(
@@ -73,10 +75,10 @@ def build_demo(answerer: "Answerer") -> "gr.Blocks":
                     label="解码方式 Decoding",
                 )
                 ask = gr.Button("提问 Ask", variant="primary")
-                gr.Examples(EXAMPLES, question, cache_examples=False, label="例子 Examples")
             with gr.Column():
                 answer = gr.Textbox(label="回答 Answer", lines=8, interactive=False, buttons=["copy"])
                 gr.Markdown(WARNING)
+        gr.Examples(EXAMPLES, question, cache_examples=False, label="例子 Examples")
         gr.on(
             [ask.click, question.submit],
             reply,
