@@ -2,7 +2,13 @@
 
 import os
 
-os.environ |= {"HF_HUB_OFFLINE": "1", "GRADIO_ANALYTICS_ENABLED": "False", "TOKENIZERS_PARALLELISM": "false"}
+os.environ |= {
+    "HF_HUB_OFFLINE": "1",
+    "GRADIO_ANALYTICS_ENABLED": "False",
+    "TOKENIZERS_PARALLELISM": "false",
+    # Threads that wait for each other on a busy machine cost a hundred times what matrices this small take.
+    "OMP_NUM_THREADS": "1",
+}
 
 from collections.abc import Callable
 from pathlib import Path

@@ -103,5 +103,6 @@ def encode_pairs(
         `input_ids` and `labels`, one list of ids each per pair.
     """
     inputs = tokenizer(questions, truncation=True, max_length=max_question_length, return_attention_mask=False)
-    labels = tokenizer(answers, truncation=False, return_attention_mask=False)
+    # Not verbose: the library would warn that an answer is longer than a question may be.
+    labels = tokenizer(answers, truncation=False, return_attention_mask=False, verbose=False)
     return {"input_ids": inputs["input_ids"], "labels": [ids[:max_answer_length] for ids in labels["input_ids"]]}

@@ -19,15 +19,6 @@ VOCAB, D, D_FF, HEADS, POSITIONS = 50, 32, 48, 4, 40
 PAD, BOS = 0, 2
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Threads that wait for each other on a busy machine cost a hundred times what matrices this small take."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def make_model(noise: float = 0.2, **changes) -> WenzhenForConditionalGeneration:
     """A tiny model in eval mode; noise makes its biases and normalizations random too, so that none can hide."""
     shape = {
