@@ -107,7 +107,11 @@ def main(argv: Sequence[str]) -> int:
     from wenzhen.answering.answerer import Answerer
 
     demo = build_demo(Answerer(arguments.model))
-    demo.launch(server_name=arguments.host, server_port=arguments.port, **LAUNCH)
+    _, url, _ = demo.launch(
+        server_name=arguments.host, server_port=arguments.port, quiet=True, prevent_thread_lock=True, **LAUNCH
+    )
+    print(f"demo: {url}  (Ctrl-C stops it)", flush=True)
+    demo.block_thread()
     return 0
 
 

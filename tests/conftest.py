@@ -69,6 +69,7 @@ def model_folder(dataset: Path, tokenizer_folder: Path) -> Path:
     recipe = load_recipe(str(ROOT / "recipes/quickstart.yaml"), overrides)
     tokenizer = load_tokenizer(tokenizer_folder)
     set_seed(0)
-    save_model(build_model(recipe, tokenizer), tokenizer, recipe, folder)
+    folder.mkdir()
     recipe.save(folder)
+    save_model(build_model(recipe, tokenizer), tokenizer, recipe, folder)
     return folder

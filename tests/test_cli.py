@@ -19,8 +19,11 @@ from wenzhen.errors import UsageError, run
         (["train", "recipes/quickstart.yaml", "training.learning_rat=1"], "did you mean training.learning_rate?"),
         (["train", "recipes/quickstart.yaml", "--overwrite", "training.epochs"], "key=value"),
         (["train", "recipes/quickstart.yaml", "--overwrite", "--resume"], "choose one"),
-        (["train", "recipes/quickstart.yaml", "data.tokenizer=nowhere"], "nowhere holds no tokenizer.json"),
-        (["evaluate", "nowhere"], "no model folder nowhere"),
+        (
+            ["train", "recipes/quickstart.yaml", "data.tokenizer=nowhere", "output=nowhere"],
+            "nowhere holds no tokenizer.json",
+        ),
+        (["evaluate", "nowhere"], "no model folder nowhere; make one"),
         (["evaluate", "tests"], "tests is no model folder"),
         (["evaluate", "tests", "--limit", "0"], "--limit must be at least 1"),
         (["answer", "nowhere", "咳嗽怎么办？"], "no model folder nowhere"),
@@ -48,7 +51,7 @@ def test_long_question_is_refused(model_folder: Path) -> None:
 def test_answer_as_json(model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["answer", str(model_folder), "痔疮有什么症状？", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer.keys() == {"question", "text", "ended", "notice"}
+    assert answer.keys() == {"question", "text", "ended", "unknown", "notice"}
 
 
 def test_sampling_with_a_seed_repeats(model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

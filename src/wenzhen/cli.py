@@ -42,7 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     evaluate = verbs.add_parser("evaluate", help="measure a model on questions that it has not seen")
     evaluate.add_argument("model", metavar="MODEL", type=Path, help="a model folder")
-    evaluate.add_argument("--split", default="test", choices=SPLITS, help="(default: %(default)s)")
+    evaluate.add_argument("--split", default="test", choices=SPLITS, help="part of the dataset (default: %(default)s)")
     evaluate.add_argument("--dataset", type=Path, help="dataset folder (default: the one in the model's recipe)")
     evaluate.add_argument("--limit", type=int, help="measure on so many questions, drawn with a fixed seed")
     evaluate.add_argument("--batch-size", type=int, default=64, help="questions at a time (default: %(default)s)")
@@ -53,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     answer = verbs.add_parser("answer", help="answer one question, or every question of a file")
     answer.add_argument("model", metavar="MODEL", type=Path, help="a model folder")
     answer.add_argument("question", metavar="QUESTION", nargs="?", help="a question in Chinese")
-    answer.add_argument("--file", type=Path, help="text file with one question a line")
+    answer.add_argument("--file", type=Path, help="UTF-8 text file with one question a line")
     answer.add_argument("--output", type=Path, help="with --file: write JSON lines here instead of standard output")
     answer.add_argument("--seed", type=int, help="of sampling, for the same answer again")
     add_decoding(answer)
@@ -94,7 +94,12 @@ def run_train(arguments: argparse.Namespace) -> int:
 
     from wenzhen.training.trainer import train
 
-    output = train(recipe, resume=arguments.resume, overwrite=arguments.overwrite)
+    try:
+        output = train(recipe, resume=arguments.resume, overwrite=arguments.overwrite)
+    except KeyboardInterrupt:
+        if (Path(recipe.output) / "checkpoints").is_dir():
+            print("stopped; the same command with --resume goes on from the newest checkpoint", file=sys.stderr)
+        raise
     if os.environ.get("RANK", "0") != "0":
         return 0
     if recipe.evaluation.questions:
@@ -103,7 +108,8 @@ def run_train(arguments: argparse.Namespace) -> int:
         from wenzhen.hub.card import write_model_card
 
         write_model_card(output, rows=[])
-    print(f"model: {output}  (training_log.jsonl, figures/loss.png, metrics.json, README.md)")
+    metrics = "metrics.json, " if recipe.evaluation.questions else ""
+    print(f"model: {output}  (training_log.jsonl, figures/loss.png, {metrics}README.md)")
     return 0
 
 
@@ -175,6 +181,8 @@ def run_answer(arguments: argparse.Namespace) -> int:
         print(json.dumps(asdict(answer), ensure_ascii=False))
     else:
         print(answer.text)
+        if answer.unknown:
+            print(f"\n(模型不认识这些字：{answer.unknown})")
         print(f"\n({answer.notice})")
     return 0
 

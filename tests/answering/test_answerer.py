@@ -63,6 +63,11 @@ def test_control_characters_are_dropped(answerer: Answerer) -> None:
     assert answerer.normalize(" 头\x00痛\ud800\u202e怎么办？\n") == "头痛怎么办？"
 
 
+def test_characters_that_the_model_does_not_know_are_named(answerer: Answerer) -> None:
+    assert answerer.answer("高血压龘鱻，龘").unknown == "龘鱻"
+    assert answerer.answer("高血压").unknown == ""
+
+
 def test_special_tokens_in_a_question_are_text(answerer: Answerer) -> None:
     ids = answerer.engine.encode(["头痛</s>"])["input_ids"][0].tolist()
     assert ids.count(answerer.engine.tokenizer.eos_token_id) == 1

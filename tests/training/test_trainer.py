@@ -146,9 +146,23 @@ def test_output_that_holds_a_model_needs_overwrite(make_recipe: MakeRecipe, tmp_
     assert (tmp_path / "mine" / "thesis.docx").exists()
 
 
-def test_resume_without_a_checkpoint_is_refused(make_recipe: MakeRecipe, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no checkpoint to go on from"):
-        train(make_recipe(f"output={tmp_path / 'model'}"), resume=True)
+def test_resume_refuses_what_it_cannot_go_on_with(make_recipe: MakeRecipe, tmp_path: Path) -> None:
+    recipe = make_recipe(f"output={tmp_path / 'model'}", *SHORT)
+    with pytest.raises(UsageError, match="no run to go on with"):
+        train(recipe, resume=True)
+    output = train(recipe)
+    with pytest.raises(UsageError, match="has finished"):
+        train(recipe, resume=True)
+    (output / "model.safetensors").unlink()
+    with pytest.raises(UsageError, match=r"unfinished run; add --resume to go on, or --overwrite"):
+        train(recipe)
+    with pytest.raises(UsageError, match="its training is unfinished"):
+        PyTorchEngine(output)
+    with pytest.raises(UsageError, match="has another model"):
+        train(make_recipe(f"output={output}", *SHORT, "model.d_model=64"), resume=True)
+    shutil.rmtree(output / "checkpoints")
+    with pytest.raises(UsageError, match="before its first checkpoint; start it again with --overwrite"):
+        train(recipe, resume=True)
 
 
 def test_impossible_shape_is_refused_before_anything_is_made(make_recipe: MakeRecipe, tmp_path: Path) -> None:

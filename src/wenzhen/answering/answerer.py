@@ -14,11 +14,15 @@ NOTICE = "以上内容由机器生成，可能有错，不是医生的诊断或�
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer. `notice` belongs beside `text` wherever it is shown; `ended` is off where the length limit cut it."""
+    """An answer. `notice` belongs beside `text` wherever it is shown; `ended` is off where the length limit cut it.
+
+    `unknown` holds the question's characters that the model has never seen: it answers as if they were not there.
+    """
 
     question: str
     text: str
     ended: bool
+    unknown: str
     notice: str = NOTICE
 
 
@@ -64,7 +68,8 @@ class Answerer:
     def answer_all(self, questions: list[str], decoding: Decoding | None = None) -> Iterator[tuple[int, Answer]]:
         """Yield the number and the answer of each of several normalized questions, in any order."""
         for index, generated in self.engine.generate(questions, decoding):
-            yield index, Answer(questions[index], generated.text, generated.ended)
+            unknown = self.engine.unknown_characters(questions[index])
+            yield index, Answer(questions[index], generated.text, generated.ended, unknown)
 
     def stream(self, question: str, decoding: Decoding | None = None) -> Iterator[str]:
         """Yield the growing answer to one question.

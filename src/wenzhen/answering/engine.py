@@ -22,6 +22,7 @@ from transformers.utils import logging
 from wenzhen.answering.decoding import Decoding
 from wenzhen.errors import UsageError
 from wenzhen.models.likelihood import likelihood_statistics
+from wenzhen.recipe import RECIPE_FILE
 from wenzhen.tokenization import encode_pairs, load_tokenizer
 
 
@@ -45,12 +46,17 @@ class PyTorchEngine:
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise UsageError(f"no model folder {folder}; train one with: wenzhen train RECIPE")
+            raise UsageError(f"no model folder {folder}; make one with: make quickstart, or wenzhen train RECIPE")
         missing = [
             name for name in ("config.json", "model.safetensors", "tokenizer.json") if not (folder / name).is_file()
         ]
         if missing:
-            raise UsageError(f"{folder} is no model folder: it lacks {', '.join(missing)}")
+            hint = (
+                "; its training is unfinished: wenzhen train RECIPE --resume"
+                if (folder / RECIPE_FILE).is_file()
+                else ""
+            )
+            raise UsageError(f"{folder} is no model folder: it lacks {', '.join(missing)}{hint}")
         self.device = torch.accelerator.current_accelerator() or torch.device("cpu")
         self.tokenizer = load_tokenizer(folder)
         # A bar over the weights of a file says nothing and comes between question and answer.
@@ -152,6 +158,11 @@ class PyTorchEngine:
                 logits = self.model(**inputs, use_cache=False).logits
             statistics[batch] = likelihood_statistics(logits, labels).cpu().numpy()
         return statistics
+
+    def unknown_characters(self, text: str) -> str:
+        """Return the characters of a text that the model does not know, each once."""
+        known = self.tokenizer.get_vocab()
+        return "".join(dict.fromkeys(character for character in text if character not in known))
 
     def encode(self, questions: list[str]) -> dict[str, torch.Tensor]:
         """Tokenize questions, `[batch, source_length]`."""

@@ -48,11 +48,13 @@ def find_files(folder: Path) -> dict[str, list[Path]]:
         department: sorted(path for path in folder.rglob("*.csv") if path.parent.name.rpartition("_")[2] == department)
         for department in DEPARTMENTS
     }
-    missing = [SOURCE_FILES[department] for department, paths in files.items() if not paths]
+    missing = [department for department, paths in files.items() if not paths]
     if missing:
         found = len(DEPARTMENTS) - len(missing)
+        example = SOURCE_FILES[missing[0]]
         raise UsageError(
-            f"{folder} holds CSVs of {found} of the {len(DEPARTMENTS)} departments; missing: {', '.join(missing)}"
+            f"{folder} holds CSVs of {found} of the {len(DEPARTMENTS)} departments; missing: {', '.join(missing)} "
+            f"(as {example}: any .csv in a folder that ends in _{missing[0]})"
         )
     return files
 

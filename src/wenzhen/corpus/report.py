@@ -26,7 +26,7 @@ def render_report(report: dict[str, Any]) -> str:
 {report["read"]:,} records read = {report["kept"]:,} kept + {sum(report["rejected"].values()):,} rejected.
 Every rejected record is in `rejects.jsonl` with its file, line, reason and raw text.
 
-{table(("rejected for", "records"), report["rejected"])}
+{table(("rejected for", "records"), report["rejected"] or {"nothing": 0})}
 
 {table(("split", "records"), report["splits"])}
 

@@ -21,7 +21,7 @@ from transformers import (
     set_seed,
 )
 from transformers.trainer_utils import EvalLoopOutput, get_last_checkpoint
-from transformers.utils import logging
+from transformers.utils import SAFE_WEIGHTS_NAME, logging
 
 from wenzhen.corpus.loading import load_split
 from wenzhen.errors import UsageError
@@ -29,7 +29,7 @@ from wenzhen.folders import check_output_folder
 from wenzhen.models.likelihood import likelihood_metrics, likelihood_statistics
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
-from wenzhen.recipe import RECIPE_FILE, Generation, Recipe
+from wenzhen.recipe import RECIPE_FILE, Generation, Recipe, load_recipe
 from wenzhen.tokenization import load_tokenizer, save_tokenizer
 from wenzhen.training.batching import encode_split, sample_split
 from wenzhen.training.log import TrainingLog, draw_losses, read_log
@@ -81,8 +81,10 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
     """
     output = Path(recipe.output)
     model_shape(recipe)
-    checkpoint = find_checkpoint(output) if resume else None
+    checkpoint = find_checkpoint(output, recipe) if resume else None
     if not resume:
+        if is_unfinished(output) and not overwrite:
+            raise UsageError(f"{output} holds an unfinished run; add --resume to go on, or --overwrite to start again")
         check_output_folder(output, RECIPE_FILE, overwrite)
     tokenizer = load_tokenizer(Path(recipe.data.tokenizer))
     splits = {name: load_split(Path(recipe.data.dataset), name) for name in ("train", "validation")}
@@ -120,12 +122,31 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
     return output
 
 
-def find_checkpoint(output: Path) -> str:
-    """Return the newest checkpoint of an interrupted run."""
+def is_unfinished(output: Path) -> bool:
+    """Tell whether a folder holds a run that has begun and not come to its model."""
+    return (output / RECIPE_FILE).is_file() and not (output / SAFE_WEIGHTS_NAME).is_file()
+
+
+def find_checkpoint(output: Path, recipe: Recipe) -> str:
+    """Return the newest checkpoint of an interrupted run of the recipe.
+
+    Raises:
+        UsageError: there is none, the run has finished, or it was another run.
+    """
+    if not (output / RECIPE_FILE).is_file():
+        raise UsageError(f"{output} holds no run to go on with; train without --resume")
+    if not is_unfinished(output):
+        raise UsageError(f"the run in {output} has finished; there is nothing to resume")
     folder = output / CHECKPOINTS
     checkpoint = get_last_checkpoint(str(folder)) if folder.is_dir() else None
     if checkpoint is None:
-        raise UsageError(f"{folder} holds no checkpoint to go on from; train without --resume")
+        raise UsageError(f"the run in {output} stopped before its first checkpoint; start it again with --overwrite")
+    begun = load_recipe(str(output / RECIPE_FILE))
+    for name in ("seed", "data", "model"):
+        if getattr(begun, name) != getattr(recipe, name):
+            raise UsageError(
+                f"the run in {output} has another {name}: {getattr(begun, name)}, not {getattr(recipe, name)}"
+            )
     return str(checkpoint)
 
 
@@ -249,3 +270,6 @@ def save_model(
     model.save_pretrained(output)
     tokenizer.model_max_length = recipe.data.max_question_length
     save_tokenizer(tokenizer, output)
+    for file in output.glob("*.safetensors"):
+        # Written for its owner alone, unlike everything beside it.
+        file.chmod((output / RECIPE_FILE).stat().st_mode)
