@@ -1,6 +1,7 @@
 """Training: a recipe in, a model folder out."""
 
 import dataclasses
+import math
 import shutil
 import sys
 from collections.abc import Sequence
@@ -74,7 +75,7 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
         overwrite: replace an earlier model there.
 
     Returns:
-        The model folder: what DatasetDict, tokenizer and recipe made, ready for `AutoModelForSeq2SeqLM`.
+        The model folder, ready for `AutoModelForSeq2SeqLM`.
 
     Raises:
         UsageError: dataset, tokenizer or output folder are not usable.
@@ -82,9 +83,9 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
     output = Path(recipe.output)
     model_shape(recipe)
     checkpoint = find_checkpoint(output, recipe) if resume else None
+    if not resume and not overwrite and is_unfinished(output):
+        raise UsageError(f"{output} holds an unfinished run; add --resume to go on, or --overwrite to start again")
     if not resume:
-        if is_unfinished(output) and not overwrite:
-            raise UsageError(f"{output} holds an unfinished run; add --resume to go on, or --overwrite to start again")
         check_output_folder(output, RECIPE_FILE, overwrite)
     tokenizer = load_tokenizer(Path(recipe.data.tokenizer))
     splits = {name: load_split(Path(recipe.data.dataset), name) for name in ("train", "validation")}
@@ -242,9 +243,12 @@ def generation_config(generation: Generation, config: WenzhenConfig, max_answer_
 def start_block(recipe: Recipe, trainer: WenzhenTrainer) -> str:
     """Say what is about to be trained, on what, for how long."""
     arguments = trainer.args
-    batch = arguments.train_batch_size * arguments.gradient_accumulation_steps * arguments.world_size
-    steps_per_epoch = -(-len(trainer.get_train_dataloader()) // arguments.gradient_accumulation_steps)
-    steps = arguments.max_steps if arguments.max_steps > 0 else round(arguments.num_train_epochs * steps_per_epoch)
+    forward = arguments.train_batch_size * arguments.world_size
+    batch = forward * arguments.gradient_accumulation_steps
+    steps_per_epoch = math.ceil(
+        math.ceil(len(trainer.train_dataset) / forward) / arguments.gradient_accumulation_steps
+    )
+    steps = arguments.max_steps if arguments.max_steps > 0 else math.ceil(arguments.num_train_epochs * steps_per_epoch)
     rows: Sequence[tuple[str, str]] = (
         ("parameters", f"{trainer.model.num_parameters():,}"),
         ("vocabulary", f"{trainer.model.config.vocab_size:,} tokens"),
