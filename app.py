@@ -56,7 +56,7 @@ def build_demo(answerer: "Answerer") -> "gr.Blocks":
         # The last answer must not stand beside a question that it does not answer.
         yield ""
         try:
-            yield from answerer.stream(question, decoding_named(decoding))
+            yield from answerer.stream(question or "", decoding_named(decoding))
         except UsageError as error:
             raise gr.Error(f"无法回答：{error}", print_exception=False) from None
 

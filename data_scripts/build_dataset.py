@@ -42,6 +42,8 @@ def main(argv: Sequence[str]) -> int:
     print(f"{report['read']:,} records read = {report['kept']:,} kept + {sum(report['rejected'].values()):,} rejected")
     for reason, count in report["rejected"].items():
         print(f"rejected: {count:,} {reason}")
+    for name in report["ignored_files"]:
+        print(f"ignored: {name} (in no department's folder)")
     print(", ".join(f"{name} {count:,}" for name, count in report["splits"].items()))
     print(f"dataset: {arguments.output}  (report.md, rejects.jsonl)")
     return 0

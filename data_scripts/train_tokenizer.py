@@ -11,6 +11,9 @@ from wenzhen.corpus.loading import load_split
 from wenzhen.errors import UsageError, run
 from wenzhen.folders import published_folder
 
+# What a tokenizer folder holds; the first marks it as one.
+CONTENTS = ("tokenizer.json", "tokenizer_config.json")
+
 
 def main(argv: Sequence[str]) -> int:
     """Parse the command line, train, save, say how large the vocabulary is."""
@@ -25,6 +28,8 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv)
     if arguments.min_frequency < 1:
         raise UsageError(f"--min-frequency must be at least 1, got {arguments.min_frequency}")
+    if arguments.vocab_size is not None and arguments.vocab_size < 5:
+        raise UsageError(f"--vocab-size must be at least 5 (four tokens are special), got {arguments.vocab_size}")
     split = load_split(arguments.dataset, "train")
 
     # Takes seconds to import: after the arguments are known to be good.
@@ -32,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
 
     texts = (text for column in ("title", "question", "answer") for text in split[column])
     tokenizer = train_tokenizer(texts, arguments.min_frequency, arguments.vocab_size)
-    with published_folder(arguments.output, "tokenizer.json", arguments.overwrite) as folder:
+    with published_folder(arguments.output, CONTENTS, arguments.overwrite) as folder:
         save_tokenizer(tokenizer, folder)
     print(f"{len(tokenizer):,} tokens from {len(split):,} records")
     print(f"tokenizer: {arguments.output}")

@@ -6,10 +6,11 @@ from wenzhen.errors import UsageError
 from wenzhen.folders import check_output_folder, published_folder
 
 MARKER = "done.json"
+CONTENTS = (MARKER, "*.txt")
 
 
 def publish(folder, text, overwrite=False):
-    with published_folder(folder, MARKER, overwrite) as draft:
+    with published_folder(folder, CONTENTS, overwrite) as draft:
         (draft / MARKER).write_text(text, encoding="utf-8")
 
 
@@ -19,7 +20,7 @@ def contents(folder):
 
 def test_a_result_appears_only_when_it_is_whole(tmp_path):
     folder = tmp_path / "deep" / "result"
-    with published_folder(folder, MARKER, False) as draft:
+    with published_folder(folder, CONTENTS, False) as draft:
         (draft / MARKER).write_text("1", encoding="utf-8")
         assert not folder.exists()
     assert contents(tmp_path) == {"deep/result/done.json": "1"}
@@ -42,7 +43,7 @@ def test_a_replaced_result_leaves_no_old_files(tmp_path):
 
 def test_the_old_result_stands_until_the_new_one_is_whole(tmp_path):
     publish(tmp_path / "result", "1")
-    with published_folder(tmp_path / "result", MARKER, True) as draft:
+    with published_folder(tmp_path / "result", CONTENTS, True) as draft:
         assert contents(tmp_path / "result") == {MARKER: "1"}
         assert list(draft.iterdir()) == []
 
@@ -53,7 +54,7 @@ def test_a_failure_changes_nothing(tmp_path, failure, earlier):
     if earlier:
         publish(tmp_path / "result", "1")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(failure), published_folder(tmp_path / "result", MARKER, True) as draft:
+    with pytest.raises(failure), published_folder(tmp_path / "result", CONTENTS, True) as draft:
         (draft / MARKER).write_text("2", encoding="utf-8")
         raise failure
     assert sorted(tmp_path.rglob("*")) == before
@@ -96,6 +97,23 @@ def test_a_foreign_folder_is_refused(tmp_path, overwrite):
     assert contents(tmp_path) == {"result/notes.txt": "keep"}
 
 
+def test_a_result_with_foreign_files_in_it_is_refused(tmp_path):
+    publish(tmp_path / "result", "1")
+    (tmp_path / "result" / "thesis.docx").touch()
+    with pytest.raises(UsageError, match=r"other files \(thesis\.docx\)"):
+        publish(tmp_path / "result", "2", overwrite=True)
+    assert contents(tmp_path)["result/done.json"] == "1"
+
+
+def test_a_link_leads_to_where_the_result_belongs(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "result").symlink_to(tmp_path / "disk")
+    publish(tmp_path / "result", "1")
+    publish(tmp_path / "result", "2", overwrite=True)
+    assert (tmp_path / "result").is_symlink()
+    assert contents(tmp_path / "disk") == {"done.json": "2"}
+
+
 def test_an_earlier_result_is_refused_without_overwrite(tmp_path):
     publish(tmp_path / "result", "1")
     with pytest.raises(UsageError, match="--overwrite"):
@@ -104,5 +122,5 @@ def test_an_earlier_result_is_refused_without_overwrite(tmp_path):
 
 
 def test_checking_creates_nothing(tmp_path):
-    check_output_folder(tmp_path / "a" / "b", MARKER, False)
+    check_output_folder(tmp_path / "a" / "b", CONTENTS, False)
     assert list(tmp_path.iterdir()) == []

@@ -2,19 +2,20 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 
 from wenzhen.errors import UsageError
 
 
-def check_output_folder(folder: Path, marker: str, overwrite: bool) -> None:
+def check_output_folder(folder: Path, contents: Sequence[str], overwrite: bool) -> None:
     """Refuse an output folder that would destroy something.
 
     Args:
         folder: where a result is to lie.
-        marker: a file that every finished result of this kind holds.
+        contents: patterns of the names that a result of this kind may hold; every result holds the first.
         overwrite: whether an earlier result of this kind may be replaced.
 
     Raises:
@@ -27,10 +28,13 @@ def check_output_folder(folder: Path, marker: str, overwrite: bool) -> None:
         return
     if not folder.is_dir():
         raise UsageError(f"the output {folder} is a file; name a folder")
-    if not any(folder.iterdir()):
+    names = sorted(path.name for path in folder.iterdir())
+    if not names:
         return
-    if not (folder / marker).is_file():
-        raise UsageError(f"the output folder {folder} holds other files (no {marker}); name a new or empty folder")
+    foreign = [name for name in names if not any(fnmatch(name, pattern) for pattern in contents)]
+    if foreign or not (folder / contents[0]).is_file():
+        what = ", ".join(foreign[:3]) or f"no {contents[0]}"
+        raise UsageError(f"the output folder {folder} holds other files ({what}); name a new or empty folder")
     if not overwrite:
         raise UsageError(f"the output folder {folder} already holds a result; add --overwrite to replace it")
 
@@ -48,13 +52,15 @@ def replace_folder(folder: Path, draft: Path, old: Path) -> None:
 
 
 @contextmanager
-def published_folder(folder: Path, marker: str, overwrite: bool) -> Iterator[Path]:
+def published_folder(folder: Path, contents: Sequence[str], overwrite: bool) -> Iterator[Path]:
     """Yield an empty folder beside `folder` that takes its place, in one step, when the block ends well.
 
     Raises:
         UsageError: as [`check_output_folder`].
     """
-    check_output_folder(folder, marker, overwrite)
+    # A link leads to where the result belongs, and stays.
+    folder = folder.resolve()
+    check_output_folder(folder, contents, overwrite)
     folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     aside.chmod(0o755)

@@ -49,6 +49,7 @@ COUNT_OR_ALL = Bounds(minimum=1, or_all=True)
 NOT_NEGATIVE = Bounds(minimum=0)
 POSITIVE = Bounds(above=0)
 SHARE = Bounds(minimum=0, below=1)
+SEED = Bounds(minimum=0, below=2**32)
 
 
 def setting(meaning: str, default: Any = dataclasses.MISSING, bounds: Bounds | None = None) -> Any:
@@ -142,7 +143,7 @@ class Recipe:
     """One training run."""
 
     output: str = setting("the model folder to make")
-    seed: int = setting("of initialization, order, dropout: the same seed gives the same numbers", 42, NOT_NEGATIVE)
+    seed: int = setting("of initialization, order, dropout: the same seed gives the same numbers", 42, SEED)
     data: Data
     model: Model = field(default_factory=Model)
     training: Training = field(default_factory=Training)

@@ -43,8 +43,7 @@ def train_tokenizer(
         characters = characters[: max(vocab_size - len(SPECIAL_TOKENS), 0)]
     if not characters:
         raise UsageError(
-            f"no character of the texts occurs {min_frequency} times or more within {vocab_size} tokens; "
-            "lower the minimum frequency or raise the vocabulary size"
+            f"no character of the texts occurs {min_frequency} times or more; lower the minimum frequency"
         )
     vocabulary = {token: index for index, token in enumerate((*SPECIAL_TOKENS, *characters))}
     backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token=UNK))

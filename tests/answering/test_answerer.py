@@ -1,5 +1,6 @@
 """Questions in, answers out: the engine's batches and streams, and what the answerer refuses."""
 
+import json
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -83,7 +84,7 @@ def test_decoding_names() -> None:
 def test_no_model_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no model folder"):
         PyTorchEngine(tmp_path / "nothing")
-    with pytest.raises(UsageError, match=r"lacks config\.json, model\.safetensors, tokenizer\.json"):
+    with pytest.raises(UsageError, match=r"lacks config\.json, generation_config\.json, model\.safetensors, tok"):
         PyTorchEngine(tmp_path)
 
 
@@ -94,3 +95,21 @@ def test_damaged_weights_are_explained(model_folder: Path, tmp_path: Path) -> No
     (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
     with pytest.raises(UsageError, match="cannot be loaded"):
         PyTorchEngine(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("content", ["", "{", "[]"])
+def test_damaged_files_are_explained(model_folder: Path, tmp_path: Path, name: str, content: str) -> None:
+    shutil.copytree(model_folder, tmp_path / "model")
+    (tmp_path / "model" / name).write_text(content, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"cannot be loaded|are not those of|tokens"):
+        PyTorchEngine(tmp_path / "model")
+
+
+@pytest.mark.parametrize(("key", "value"), [("encoder_layers", 3), ("decoder_layers", 1), ("model_type", "t5")])
+def test_weights_of_another_model_never_answer(model_folder: Path, tmp_path: Path, key: str, value: object) -> None:
+    shutil.copytree(model_folder, tmp_path / "model")
+    config = json.loads((model_folder / "config.json").read_text(encoding="utf-8"))
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, key: value}), encoding="utf-8")
+    with pytest.raises(UsageError, match="are not those of its config"):
+        PyTorchEngine(tmp_path / "model")

@@ -205,7 +205,14 @@ def test_find_files_finds_the_originals_folders_and_nothing_else(tmp_path):
     second.write_text(HEADER, encoding="utf-8")
     expected = {name: [tmp_path / "Data_数据" / path] for name, path in SOURCE_FILES.items()}
     expected["内科"].append(second)
-    assert find_files(tmp_path) == {name: sorted(paths) for name, paths in expected.items()}
+    deeper = tmp_path / "Data_数据" / "Surgical_外科" / "补充" / "更多.CSV"
+    deeper.parent.mkdir()
+    deeper.write_text(HEADER, encoding="utf-8")
+    expected["外科"].append(deeper)
+    (tmp_path / "again").symlink_to(tmp_path)
+    files, ignored = find_files(tmp_path)
+    assert files == {name: sorted(paths) for name, paths in expected.items()}
+    assert ignored == ["样例.csv"]
 
 
 @pytest.mark.parametrize("missing", SOURCE_FILES)
@@ -213,7 +220,7 @@ def test_find_files_names_the_missing_department(tmp_path, missing):
     write_files(tmp_path, [name for name in SOURCE_FILES if name != missing])
     with pytest.raises(UsageError, match="5 of the 6") as error:
         find_files(tmp_path)
-    assert [name for name, path in SOURCE_FILES.items() if path in str(error.value)] == [missing]
+    assert f"missing: {missing} (as {SOURCE_FILES[missing]}:" in str(error.value)
 
 
 @pytest.mark.parametrize("kind", ["file", "nothing"])

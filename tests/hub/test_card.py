@@ -23,7 +23,7 @@ def test_card_states_the_metrics_and_the_limits(model_folder: Path, tmp_path: Pa
     assert results["bleu"] == metrics["bleu4_char"]
     assert card.data.language == "zh"
     assert f"| loss | {metrics['loss']:.4f} |" in card.text
-    assert "3 questions of the test split" in card.text
+    assert "3 questions of the test split of `dataset`." in card.text
     assert "it is no doctor" in card.text
 
 

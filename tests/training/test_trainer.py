@@ -12,7 +12,7 @@ from transformers import AutoConfig, GenerationConfig, Seq2SeqTrainingArguments
 
 from wenzhen.answering.engine import PyTorchEngine
 from wenzhen.corpus.loading import load_split
-from wenzhen.errors import UsageError
+from wenzhen.errors import RunError, UsageError
 from wenzhen.evaluation.evaluator import evaluate_model
 from wenzhen.recipe import Recipe, load_recipe
 from wenzhen.training.log import read_log
@@ -49,8 +49,8 @@ def test_same_seed_and_resume_give_the_same_bytes(make_recipe: MakeRecipe, tmp_p
     assert (second / "model.safetensors").read_bytes() == weights
     assert [entry["step"] for entry in log if "loss" in entry] == [1, 2, 3, 4, 5, 6]
 
-    # As if the run had been killed after the checkpoint of step 3.
-    shutil.rmtree(second / "checkpoints" / "checkpoint-6")
+    # As if the run had been killed while it wrote the checkpoint of step 6, the trainer's state being the last file.
+    (second / "checkpoints" / "checkpoint-6" / "trainer_state.json").unlink()
     (second / "model.safetensors").unlink()
     train(make_recipe(f"output={second}", *SHORT), resume=True)
     assert read_log(second) == log
@@ -158,11 +158,33 @@ def test_resume_refuses_what_it_cannot_go_on_with(make_recipe: MakeRecipe, tmp_p
         train(recipe)
     with pytest.raises(UsageError, match="its training is unfinished"):
         PyTorchEngine(output)
-    with pytest.raises(UsageError, match="has another model"):
+    with pytest.raises(UsageError, match=r"model\.d_model was 32, not 64"):
         train(make_recipe(f"output={output}", *SHORT, "model.d_model=64"), resume=True)
+    with pytest.raises(UsageError, match=r"training.learning_rate was 0.002, not 0.5"):
+        train(make_recipe(f"output={output}", *SHORT, "training.learning_rate=0.5"), resume=True)
     shutil.rmtree(output / "checkpoints")
     with pytest.raises(UsageError, match="before its first checkpoint; start it again with --overwrite"):
         train(recipe, resume=True)
+
+
+def test_a_loss_that_is_no_number_stops_the_run(make_recipe: MakeRecipe, tmp_path: Path) -> None:
+    recipe = make_recipe(
+        f"output={tmp_path / 'model'}", *SHORT, "training.learning_rate=1e30", "training.lr_scheduler_type=constant"
+    )
+    with pytest.raises(RunError, match=r"the loss became nan by step \d"):
+        train(recipe)
+    assert not (tmp_path / "model" / "model.safetensors").exists()
+
+
+def test_an_earlier_model_survives_a_request_that_fails(make_recipe: MakeRecipe, tmp_path: Path) -> None:
+    output = train(make_recipe(f"output={tmp_path / 'model'}", *SHORT, "training.max_steps=1"))
+    weights = (output / "model.safetensors").read_bytes()
+    with pytest.raises(UsageError, match="no tokenizer"):
+        train(make_recipe(f"output={output}", f"data.tokenizer={tmp_path}"), overwrite=True)
+    (output / "notes.txt").touch()
+    with pytest.raises(UsageError, match=r"notes\.txt"):
+        train(make_recipe(f"output={output}"), overwrite=True)
+    assert (output / "model.safetensors").read_bytes() == weights
 
 
 def test_impossible_shape_is_refused_before_anything_is_made(make_recipe: MakeRecipe, tmp_path: Path) -> None:

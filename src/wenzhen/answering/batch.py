@@ -37,7 +37,8 @@ def answer_file(answerer: Answerer, file: Path, output: Path | None, decoding: D
         UsageError: the file is not UTF-8, or the output exists.
     """
     try:
-        questions = file.read_text(encoding="utf-8-sig").splitlines()
+        # Not splitlines(), which breaks lines at other characters too.
+        questions = file.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not UTF-8: byte {error.start} cannot be decoded") from error
     if output and output.exists():

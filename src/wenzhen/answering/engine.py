@@ -25,6 +25,8 @@ from wenzhen.models.likelihood import likelihood_statistics
 from wenzhen.recipe import RECIPE_FILE
 from wenzhen.tokenization import encode_pairs, load_tokenizer
 
+FILES = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+
 
 @dataclass(frozen=True, slots=True)
 class Generated:
@@ -47,24 +49,35 @@ class PyTorchEngine:
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
             raise UsageError(f"no model folder {folder}; make one with: make quickstart, or wenzhen train RECIPE")
-        missing = [
-            name for name in ("config.json", "model.safetensors", "tokenizer.json") if not (folder / name).is_file()
-        ]
+        missing = [name for name in FILES if not (folder / name).is_file()]
         if missing:
-            hint = (
-                "; its training is unfinished: wenzhen train RECIPE --resume"
-                if (folder / RECIPE_FILE).is_file()
-                else ""
-            )
+            begun = (folder / RECIPE_FILE).is_file()
+            hint = "; its training is unfinished: wenzhen train RECIPE --resume" if begun else ""
             raise UsageError(f"{folder} is no model folder: it lacks {', '.join(missing)}{hint}")
         self.device = torch.accelerator.current_accelerator() or torch.device("cpu")
-        self.tokenizer = load_tokenizer(folder)
-        # A bar over the weights of a file says nothing and comes between question and answer.
+        # What transformers says while it loads comes between question and answer; what is wrong is said below.
         logging.disable_progress_bar()
+        verbosity = logging.get_verbosity()
+        logging.set_verbosity_error()
         try:
-            self.model = AutoModelForSeq2SeqLM.from_pretrained(folder).to(self.device).eval()
+            self.tokenizer = load_tokenizer(folder)
+            model, loading = AutoModelForSeq2SeqLM.from_pretrained(folder, output_loading_info=True)
+            model.generation_config = GenerationConfig.from_pretrained(folder)
         except Exception as error:
             raise UsageError(f"the model in {folder} cannot be loaded: {' '.join(str(error).split())}") from error
+        finally:
+            logging.set_verbosity(verbosity)
+        # transformers fills what is missing with random weights, which answer fluently too.
+        wrong = sorted(key for name in ("missing_keys", "unexpected_keys", "mismatched_keys") for key in loading[name])
+        if wrong:
+            raise UsageError(
+                f"the weights in {folder} are not those of its config.json: {wrong[0]} and {len(wrong) - 1} more"
+            )
+        if len(self.tokenizer) != model.config.vocab_size:
+            raise UsageError(
+                f"the tokenizer in {folder} has {len(self.tokenizer):,} tokens, its model {model.config.vocab_size:,}"
+            )
+        self.model = model.to(self.device).eval()
 
     @property
     def max_question_length(self) -> int:

@@ -13,12 +13,13 @@ from wenzhen.corpus.cleaning import normalized
 from wenzhen.corpus.reading import find_files, read_csv
 from wenzhen.corpus.report import render_report
 from wenzhen.corpus.schema import DEPARTMENTS, FACTS_FILE, Consultation, features
-from wenzhen.corpus.splitting import count_leaks, group_records, split_groups
+from wenzhen.corpus.splitting import SPLITS, count_leaks, group_records, split_groups
 from wenzhen.errors import UsageError
 from wenzhen.folders import published_folder
 
-MARKER = "dataset_dict.json"
 REJECTS_FILE = "rejects.jsonl"
+# What a dataset folder holds; the first marks it as one.
+CONTENTS = ("dataset_dict.json", *SPLITS, "report.json", "report.md", REJECTS_FILE, FACTS_FILE)
 DUPLICATE = "duplicate"
 
 
@@ -42,8 +43,9 @@ def build_dataset(
     Raises:
         UsageError: the input is not such a corpus, or it is too small to split.
     """
-    files = find_files(source)
-    with published_folder(output, MARKER, overwrite) as folder:
+    files, ignored = find_files(source)
+    facts = find_facts(source)
+    with published_folder(output, CONTENTS, overwrite) as folder:
         kept, rejected = read_records(files, source, folder / REJECTS_FILE)
         # A text without any letter is compared as it is.
         questions = [normalized(consultation.question_text) or consultation.question_text for consultation in kept]
@@ -67,6 +69,7 @@ def build_dataset(
             "departments": {name: departments.count(name) for name in DEPARTMENTS},
             "duplicates": {"exact": rejected[DUPLICATE], "grouped": len(groups) - len(set(groups))},
             "leakage": {"questions": count_leaks(questions, splits), "answers": count_leaks(answers, splits)},
+            "ignored_files": ignored,
             "seed": seed,
         }
         DatasetDict(
@@ -74,9 +77,27 @@ def build_dataset(
         ).save_to_disk(folder)
         (folder / "report.json").write_text(json.dumps(report, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
         (folder / "report.md").write_text(render_report(report), encoding="utf-8")
-        if (source / FACTS_FILE).is_file():
-            shutil.copyfile(source / FACTS_FILE, folder / FACTS_FILE)
+        if facts:
+            shutil.copyfile(facts, folder / FACTS_FILE)
     return report
+
+
+def find_facts(source: Path) -> Path | None:
+    """Return the file of the phrases that count as facts, None where the corpus lists none.
+
+    Raises:
+        UsageError: the file is no list of texts.
+    """
+    file = source / FACTS_FILE
+    if not file.is_file():
+        return None
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(f"{file} is not JSON: {error}") from error
+    if not isinstance(facts, list) or not all(isinstance(fact, str) and fact for fact in facts):
+        raise UsageError(f"{file} must hold a list of phrases")
+    return file
 
 
 def read_records(

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,18 +37,26 @@ class Record:
     reason: str | None = None
 
 
-def find_files(folder: Path) -> dict[str, list[Path]]:
-    """Find each department's CSVs: in a folder named after it, as `Andriatria_男科/`, anywhere below `folder`.
+def find_files(folder: Path) -> tuple[dict[str, list[Path]], list[str]]:
+    """Find each department's CSVs: below a folder that ends in its name, as `Andriatria_男科/`, anywhere in `folder`.
+
+    Returns:
+        The files of each department, and the names of the CSVs that belong to none.
 
     Raises:
         UsageError: the folder does not exist, or a department has no file.
     """
     if not folder.is_dir():
         raise UsageError(f"the input {folder} is not a folder")
-    files = {
-        department: sorted(path for path in folder.rglob("*.csv") if path.parent.name.rpartition("_")[2] == department)
-        for department in DEPARTMENTS
-    }
+    files: dict[str, list[Path]] = {department: [] for department in DEPARTMENTS}
+    ignored = []
+    for path in csv_files(folder):
+        folders = (part.rpartition("_")[2] for part in reversed(path.relative_to(folder).parts[:-1]))
+        department = next((name for name in folders if name in files), None)
+        if department:
+            files[department].append(path)
+        else:
+            ignored.append(str(path.relative_to(folder)))
     missing = [department for department, paths in files.items() if not paths]
     if missing:
         found = len(DEPARTMENTS) - len(missing)
@@ -56,7 +65,19 @@ def find_files(folder: Path) -> dict[str, list[Path]]:
             f"{folder} holds CSVs of {found} of the {len(DEPARTMENTS)} departments; missing: {', '.join(missing)} "
             f"(as {example}: any .csv in a folder that ends in _{missing[0]})"
         )
-    return files
+    return files, ignored
+
+
+def csv_files(folder: Path) -> list[Path]:
+    """Return every CSV below a folder, links followed, none twice."""
+    found: list[Path] = []
+    visited = {folder.resolve()}
+    for root, folders, names in os.walk(folder, followlinks=True):
+        # A link may lead back to where it came from.
+        folders[:] = [name for name in folders if Path(root, name).resolve() not in visited]
+        visited |= {Path(root, name).resolve() for name in folders}
+        found += [path for name in names if (path := Path(root, name)).suffix.lower() == ".csv" and path.is_file()]
+    return sorted(found)
 
 
 def decode(path: Path) -> str:
@@ -113,8 +134,8 @@ def read_csv(path: Path, department: str) -> Iterator[Record]:
     """Yield every record of a CSV with a header, in order; blank lines are no records.
 
     A field may hold commas, doubled quotes and line breaks inside quotes. Where quotes or the number of fields are
-    wrong, the record's first line alone is given up and reading goes on behind it: a quote that nobody closed takes no
-    other record along.
+    wrong, the record's first line alone is given up and reading goes on behind it, so that a stray quote that makes a
+    record malformed takes no other along.
 
     Raises:
         UsageError: the file cannot be decoded, is empty, or its header lacks a column.

@@ -24,6 +24,10 @@ from wenzhen.corpus.schema import DEPARTMENTS, FACTS_FILE, NO_QUESTION, SOURCE_F
 from wenzhen.folders import published_folder
 
 MANIFEST = "corpus.json"
+NOTICE_FILE = "README.txt"
+DATA_FOLDER = "Data_数据"
+# What a sample corpus holds; the first marks it as one.
+CONTENTS = (MANIFEST, FACTS_FILE, NOTICE_FILE, DATA_FOLDER)
 NOTICE = """本文件夹是演示用的合成语料：问答由模板和一张常识表拼成，没有真实患者，不能作为医疗建议。
 A synthetic corpus for demonstration, composed from templates and a table of general knowledge.
 No real patients. No medical advice.
@@ -206,7 +210,7 @@ def write_sample_corpus(output: Path, pairs: int, seed: int, faults_wanted: bool
     sizes = department_sizes(pairs)
     planted = dict.fromkeys(FAULT_SHARES, 0)
     with (
-        published_folder(output, MANIFEST, overwrite) as folder,
+        published_folder(output, CONTENTS, overwrite) as folder,
         tqdm(total=pairs, unit=" pairs", disable=None) as progress,
     ):
         for department, size in sizes.items():
@@ -219,7 +223,7 @@ def write_sample_corpus(output: Path, pairs: int, seed: int, faults_wanted: bool
             if faults_wanted:
                 for fault, count in plant_faults(rows, rng).items():
                     planted[fault] += count
-            path = folder / "Data_数据" / SOURCE_FILES[department]
+            path = folder / DATA_FOLDER / SOURCE_FILES[department]
             path.parent.mkdir(parents=True)
             with path.open("w", encoding="gb18030", newline="") as file:
                 writer = csv.writer(file, lineterminator="\n")
@@ -228,5 +232,5 @@ def write_sample_corpus(output: Path, pairs: int, seed: int, faults_wanted: bool
         manifest = {"pairs": pairs, "seed": seed, "departments": sizes, "faults": planted}
         for name, content in ((MANIFEST, manifest), (FACTS_FILE, facts())):
             (folder / name).write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-        (folder / "README.txt").write_text(NOTICE, encoding="utf-8")
+        (folder / NOTICE_FILE).write_text(NOTICE, encoding="utf-8")
     return manifest

@@ -82,6 +82,7 @@ def evaluate_model(
     facts = json.loads(facts_file.read_text(encoding="utf-8")) if facts_file.is_file() else []
     used = engine.generation_config(decoding)
     metrics = {
+        "dataset": source.name,
         "split": split,
         "questions": len(questions),
         **likelihood,

@@ -23,6 +23,7 @@ def write_model_card(folder: Path, rows: list[tuple[str, str, str]]) -> None:
     metrics_file = folder / "metrics.json"
     metrics: dict[str, Any] = json.loads(metrics_file.read_text(encoding="utf-8")) if metrics_file.is_file() else {}
     dataset = Path(recipe["data"]["dataset"]).name
+    measured_on = metrics.get("dataset", dataset)
     name = folder.resolve().name
     data = ModelCardData(
         language="zh",
@@ -34,8 +35,8 @@ def write_model_card(folder: Path, rows: list[tuple[str, str, str]]) -> None:
         eval_results=[
             EvalResult(
                 task_type="text-generation",
-                dataset_type=dataset,
-                dataset_name=dataset,
+                dataset_type=measured_on,
+                dataset_name=measured_on,
                 dataset_split=metrics["split"],
                 metric_type=METRIC_TYPES[key],
                 metric_name=f"{key}: {meaning}",

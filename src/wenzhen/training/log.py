@@ -1,10 +1,13 @@
 """What a run leaves to read: its losses as JSON lines and as a figure."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from wenzhen.errors import RunError
 
 LOG_FILE = "training_log.jsonl"
 # Times are left out, so that the same run twice gives the same log.
@@ -34,10 +37,20 @@ class TrainingLog(TrainerCallback):
             self.file.write_text("".join(map(log_line, state.log_history)), encoding="utf-8")
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Add the newest entry."""
+        """Add the newest entry.
+
+        Raises:
+            RunError: the loss is no number any more; no later step can mend that.
+        """
+        entry = state.log_history[-1]
+        if not all(math.isfinite(entry.get(key, 0)) for key in ("loss", "eval_loss")):
+            raise RunError(
+                f"the loss became {entry.get('loss', entry.get('eval_loss'))} by step {entry['step']}; lower "
+                "training.learning_rate or raise training.warmup_steps (earlier checkpoints are kept)"
+            )
         if state.is_world_process_zero:
             with self.file.open("a", encoding="utf-8") as file:
-                file.write(log_line(state.log_history[-1]))
+                file.write(log_line(entry))
 
 
 def log_line(entry: dict[str, Any]) -> str:

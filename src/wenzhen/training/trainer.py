@@ -4,7 +4,7 @@ import dataclasses
 import math
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from transformers import (
     Seq2SeqTrainingArguments,
     set_seed,
 )
-from transformers.trainer_utils import EvalLoopOutput, get_last_checkpoint
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import EvalLoopOutput
 from transformers.utils import SAFE_WEIGHTS_NAME, logging
 
 from wenzhen.corpus.loading import load_split
@@ -30,12 +31,38 @@ from wenzhen.folders import check_output_folder
 from wenzhen.models.likelihood import likelihood_metrics, likelihood_statistics
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
-from wenzhen.recipe import RECIPE_FILE, Generation, Recipe, load_recipe
+from wenzhen.recipe import RECIPE_FILE, Generation, Recipe, load_recipe, settings
 from wenzhen.tokenization import load_tokenizer, save_tokenizer
 from wenzhen.training.batching import encode_split, sample_split
-from wenzhen.training.log import TrainingLog, draw_losses, read_log
+from wenzhen.training.log import LOG_FILE, TrainingLog, draw_losses, read_log
 
 CHECKPOINTS = "checkpoints"
+FIGURE = "figures/loss.png"
+# What a model folder may hold, as patterns; the first one marks it as ours.
+CONTENTS = (
+    RECIPE_FILE,
+    CHECKPOINTS,
+    "figures",
+    LOG_FILE,
+    "*.json",
+    "*.safetensors",
+    "*.py",
+    "metrics.json",
+    "predictions.jsonl",
+    "README.md",
+)
+# What it holds at the end of a run, and not before.
+FINISHED = ("config.json", "generation_config.json", SAFE_WEIGHTS_NAME, "tokenizer.json", FIGURE)
+# Settings that say how a run is spread over a machine; a resumed run may differ in them.
+MACHINE_SETTINGS = (
+    "per_device_train_batch_size",
+    "per_device_eval_batch_size",
+    "gradient_accumulation_steps",
+    "activation_checkpointing",
+    "dataloader_num_workers",
+    "use_cpu",
+    "save_total_limit",
+)
 
 
 class WenzhenTrainer(Seq2SeqTrainer):
@@ -49,6 +76,8 @@ class WenzhenTrainer(Seq2SeqTrainer):
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
         """Put the exact loss in the place of the library's mean of batch means."""
+        # Seq2SeqTrainer gathers with the records that fill up the last batch of several processes; they count twice.
+        self.gather_function = self.accelerator.gather_for_metrics
         output = super().evaluation_loop(*args, **kwargs)
         prefix = kwargs.get("metric_key_prefix", "eval")
         output.metrics[f"{prefix}_loss"] = output.metrics.pop(f"{prefix}_exact_loss")
@@ -86,21 +115,20 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
     if not resume and not overwrite and is_unfinished(output):
         raise UsageError(f"{output} holds an unfinished run; add --resume to go on, or --overwrite to start again")
     if not resume:
-        check_output_folder(output, RECIPE_FILE, overwrite)
+        check_output_folder(output, CONTENTS, overwrite)
     tokenizer = load_tokenizer(Path(recipe.data.tokenizer))
     splits = {name: load_split(Path(recipe.data.dataset), name) for name in ("train", "validation")}
 
     logging.disable_progress_bar()  # of transformers' file reading and writing; the training's own bar stays
-    # From here on there may be several processes; the first one keeps the folder.
     arguments = training_arguments(recipe)
-    with arguments.main_process_first(desc="preparing the output folder"):
-        if arguments.process_index == 0 and not resume:
-            prepare_output_folder(output, recipe)
-
     splits["train"] = sample_split(splits["train"], recipe.data.max_samples, recipe.seed)
     encoded = {name: encode_split(split, tokenizer, recipe.data) for name, split in splits.items()}
     set_seed(recipe.seed)
     model = build_model(recipe, tokenizer)
+    # An earlier model goes only now that all that can be wrong with the request has been looked at.
+    with arguments.main_process_first(desc="preparing the output folder"):
+        if arguments.process_index == 0:
+            prepare_output_folder(output, recipe, resume)
     trainer = WenzhenTrainer(
         model=model,
         args=arguments,
@@ -117,7 +145,7 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
     trainer.train(resume_from_checkpoint=checkpoint)
     if trainer.is_world_process_zero():
         save_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, recipe, output)
-        draw_losses(read_log(output), output / "figures" / "loss.png")
+        draw_losses(read_log(output), output / FIGURE)
     arguments.distributed_state.wait_for_everyone()
     arguments.distributed_state.destroy_process_group()
     return output
@@ -125,7 +153,7 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
 
 def is_unfinished(output: Path) -> bool:
     """Tell whether a folder holds a run that has begun and not come to its model."""
-    return (output / RECIPE_FILE).is_file() and not (output / SAFE_WEIGHTS_NAME).is_file()
+    return (output / RECIPE_FILE).is_file() and not all((output / name).is_file() for name in FINISHED)
 
 
 def find_checkpoint(output: Path, recipe: Recipe) -> str:
@@ -138,42 +166,50 @@ def find_checkpoint(output: Path, recipe: Recipe) -> str:
         raise UsageError(f"{output} holds no run to go on with; train without --resume")
     if not is_unfinished(output):
         raise UsageError(f"the run in {output} has finished; there is nothing to resume")
-    folder = output / CHECKPOINTS
-    checkpoint = get_last_checkpoint(str(folder)) if folder.is_dir() else None
-    if checkpoint is None:
+    begun, wanted = (dict(fixed_settings(r)) for r in (load_recipe(str(output / RECIPE_FILE)), recipe))
+    changed = [f"{key} was {begun[key]}, not {wanted[key]}" for key in begun if begun[key] != wanted[key]]
+    if changed:
+        raise UsageError(f"the run in {output} began with another recipe: {'; '.join(changed)}")
+    checkpoints = sorted((output / CHECKPOINTS).glob("checkpoint-*"), key=lambda path: -int(path.name.split("-")[1]))
+    # The trainer's state is written last: a checkpoint without it was torn, and the one before it is taken.
+    whole = next((path for path in checkpoints if (path / TRAINER_STATE_NAME).is_file()), None)
+    if whole is None:
         raise UsageError(f"the run in {output} stopped before its first checkpoint; start it again with --overwrite")
-    begun = load_recipe(str(output / RECIPE_FILE))
-    for name in ("seed", "data", "model"):
-        if getattr(begun, name) != getattr(recipe, name):
-            raise UsageError(
-                f"the run in {output} has another {name}: {getattr(begun, name)}, not {getattr(recipe, name)}"
-            )
-    return str(checkpoint)
+    return str(whole)
 
 
-def prepare_output_folder(output: Path, recipe: Recipe) -> None:
-    """Empty the output folder and put the recipe in, by which a later run knows it as one of ours."""
-    if output.exists():
-        shutil.rmtree(output)
-    output.mkdir(parents=True)
+def fixed_settings(recipe: Recipe) -> Iterator[tuple[str, Any]]:
+    """Yield the settings that a resumed run must share with its beginning, by their dotted keys."""
+    for key, _, _ in settings():
+        section, _, name = key.rpartition(".")
+        if section != "evaluation" and key != "output" and name not in MACHINE_SETTINGS:
+            yield key, getattr(getattr(recipe, section) if section else recipe, name)
+
+
+def prepare_output_folder(output: Path, recipe: Recipe, resume: bool) -> None:
+    """Put the recipe into the output folder, emptied unless the run is resumed; by it a later run knows the folder."""
+    if output.exists() and not resume:
+        for path in output.iterdir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    output.mkdir(parents=True, exist_ok=True)
     recipe.save(output)
 
 
 def training_arguments(recipe: Recipe) -> Seq2SeqTrainingArguments:
     """Translate the recipe's training settings; their names are transformers' own."""
-    settings = dataclasses.asdict(recipe.training)
+    values = dataclasses.asdict(recipe.training)
     # transformers takes bf16 on a CPU only where it is told that a CPU is meant.
-    settings["use_cpu"] = settings["use_cpu"] or not torch.accelerator.is_available()
-    if settings["bf16"] == "auto":
-        settings["bf16"] = supports_bf16(settings["use_cpu"])
+    values["use_cpu"] = values["use_cpu"] or not torch.accelerator.is_available()
+    if values["bf16"] == "auto":
+        values["bf16"] = supports_bf16(values["use_cpu"])
     return Seq2SeqTrainingArguments(
-        **settings,
+        **values,
         output_dir=str(Path(recipe.output) / CHECKPOINTS),
         seed=recipe.seed,
         data_seed=recipe.seed,
         eval_strategy="steps",
         save_strategy="steps",
-        save_steps=settings["eval_steps"],
+        save_steps=values["eval_steps"],
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
         greater_is_better=False,
@@ -181,7 +217,7 @@ def training_arguments(recipe: Recipe) -> Seq2SeqTrainingArguments:
         logging_nan_inf_filter=False,
         disable_tqdm=not sys.stderr.isatty(),
         ddp_find_unused_parameters=False,
-        dataloader_pin_memory=not settings["use_cpu"],
+        dataloader_pin_memory=not values["use_cpu"],
     )
 
 
@@ -226,12 +262,12 @@ def model_shape(recipe: Recipe) -> dict[str, Any]:
 
 def generation_config(generation: Generation, config: WenzhenConfig, max_answer_length: int) -> GenerationConfig:
     """Translate the recipe's way to answer."""
-    settings = dataclasses.asdict(generation)
+    values = dataclasses.asdict(generation)
     if generation.num_beams == 1:
         # Means nothing to greedy search, and transformers warns of it.
-        del settings["length_penalty"]
+        del values["length_penalty"]
     return GenerationConfig(
-        **settings,
+        **values,
         max_new_tokens=max_answer_length,
         pad_token_id=config.pad_token_id,
         bos_token_id=config.bos_token_id,
