@@ -241,13 +241,13 @@ def _unknown_key(key: str) -> UsageError:
     return UsageError(f"unknown key {key} in the recipe{hint}")
 
 
-def _build(kind: type, values: Any, prefix: str) -> Any:
+def _build(kind: Any, values: Any, prefix: str) -> Any:
     """Make a section out of a mapping, checking every key and value."""
     if values is None:
         values = {}
     if not isinstance(values, dict):
         raise UsageError(f"{prefix.rstrip('.')} in the recipe must hold keys, got {values!r}")
-    hints = get_type_hints(kind)
+    hints: dict[str, Any] = get_type_hints(kind)
     members = {member.name: member for member in dataclasses.fields(kind)}
     arguments: dict[str, Any] = {}
     for name, value in values.items():
@@ -255,7 +255,7 @@ def _build(kind: type, values: Any, prefix: str) -> Any:
             raise _unknown_key(f"{prefix}{name}")
         hint = hints[name]
         if dataclasses.is_dataclass(hint):
-            arguments[name] = _build(hint, value, f"{prefix}{name}.")  # type: ignore[arg-type]
+            arguments[name] = _build(hint, value, f"{prefix}{name}.")
         else:
             arguments[name] = _convert(f"{prefix}{name}", value, hint, members[name].metadata["bounds"])
     for name, member in members.items():
@@ -263,7 +263,7 @@ def _build(kind: type, values: Any, prefix: str) -> Any:
         if name in arguments:
             continue
         if dataclasses.is_dataclass(hint):
-            arguments[name] = _build(hint, {}, f"{prefix}{name}.")  # type: ignore[arg-type]
+            arguments[name] = _build(hint, {}, f"{prefix}{name}.")
         elif member.default is dataclasses.MISSING:
             raise UsageError(f"the recipe lacks {prefix}{name}: {member.metadata['meaning']}")
     return kind(**arguments)
