@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from wenzhen.answering.decoding import DECODINGS, decoding_named
+from wenzhen.corpus.splitting import SPLITS
 from wenzhen.errors import UsageError, run
-
-SPLITS = ("test", "validation", "train")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -92,12 +91,12 @@ def run_train(arguments: argparse.Namespace) -> int:
         raise UsageError("can't both --resume and --overwrite; choose one")
     recipe = load_recipe(arguments.recipe, arguments.overrides)
 
-    from wenzhen.training.trainer import train
+    from wenzhen.training.trainer import CHECKPOINTS, train
 
     try:
         output = train(recipe, resume=arguments.resume, overwrite=arguments.overwrite)
     except KeyboardInterrupt:
-        if (Path(recipe.output) / "checkpoints").is_dir():
+        if (Path(recipe.output) / CHECKPOINTS).is_dir():
             print("stopped; the same command with --resume goes on from the newest checkpoint", file=sys.stderr)
         raise
     if os.environ.get("RANK", "0") != "0":

@@ -231,12 +231,9 @@ def _unknown_key(key: str) -> UsageError:
     """Word the refusal of a key, with the valid key that looks most like it."""
     keys = [known for known, _, _ in settings()]
     # A setting without its section is the most common slip, so settings and sections are compared by themselves too.
-    names = {name: known for known in keys for name in (known.partition(".")[0], known.rpartition(".")[2], known)}
-    names |= {section: section for section in {known.partition(".")[0] for known in keys}}
-    near = [
-        *difflib.get_close_matches(key, names, n=1),
-        *difflib.get_close_matches(key.rpartition(".")[2], names, n=1),
-    ]
+    names = {name: known for known in keys for name in (known.rpartition(".")[2], known)}
+    names |= {section: section for section in (known.partition(".")[0] for known in keys)}
+    near = difflib.get_close_matches(key, names, n=1) or difflib.get_close_matches(key.rpartition(".")[2], names, n=1)
     hint = f"; did you mean {names[near[0]]}?" if near else f"; the keys are: {', '.join(keys)}"
     return UsageError(f"unknown key {key} in the recipe{hint}")
 

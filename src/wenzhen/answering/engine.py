@@ -21,11 +21,10 @@ from transformers.utils import logging
 
 from wenzhen.answering.decoding import Decoding
 from wenzhen.errors import UsageError
+from wenzhen.models import MODEL_FILES
 from wenzhen.models.likelihood import likelihood_statistics
 from wenzhen.recipe import RECIPE_FILE
 from wenzhen.tokenization import encode_pairs, load_tokenizer
-
-FILES = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class PyTorchEngine:
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
             raise UsageError(f"no model folder {folder}; make one with: make quickstart, or wenzhen train RECIPE")
-        missing = [name for name in FILES if not (folder / name).is_file()]
+        missing = [name for name in MODEL_FILES if not (folder / name).is_file()]
         if missing:
             begun = (folder / RECIPE_FILE).is_file()
             hint = "; its training is unfinished: wenzhen train RECIPE --resume" if begun else ""
@@ -78,6 +77,7 @@ class PyTorchEngine:
                 f"the tokenizer in {folder} has {len(self.tokenizer):,} tokens, its model {model.config.vocab_size:,}"
             )
         self.model = model.to(self.device).eval()
+        self.vocabulary = frozenset(self.tokenizer.get_vocab())
 
     @property
     def max_question_length(self) -> int:
@@ -174,8 +174,7 @@ class PyTorchEngine:
 
     def unknown_characters(self, text: str) -> str:
         """Return the characters of a text that the model does not know, each once."""
-        known = self.tokenizer.get_vocab()
-        return "".join(dict.fromkeys(character for character in text if character not in known))
+        return "".join(dict.fromkeys(character for character in text if character not in self.vocabulary))
 
     def encode(self, questions: list[str]) -> dict[str, torch.Tensor]:
         """Tokenize questions, `[batch, source_length]`."""

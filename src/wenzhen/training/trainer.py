@@ -23,11 +23,12 @@ from transformers import (
 )
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import EvalLoopOutput
-from transformers.utils import SAFE_WEIGHTS_NAME, logging
+from transformers.utils import logging
 
 from wenzhen.corpus.loading import load_split
 from wenzhen.errors import UsageError
 from wenzhen.folders import check_output_folder
+from wenzhen.models import MODEL_FILES
 from wenzhen.models.likelihood import likelihood_metrics, likelihood_statistics
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
@@ -47,12 +48,11 @@ CONTENTS = (
     "*.json",
     "*.safetensors",
     "*.py",
-    "metrics.json",
     "predictions.jsonl",
     "README.md",
 )
 # What it holds at the end of a run, and not before.
-FINISHED = ("config.json", "generation_config.json", SAFE_WEIGHTS_NAME, "tokenizer.json", FIGURE)
+FINISHED = (*MODEL_FILES, FIGURE)
 # Settings that say how a run is spread over a machine; a resumed run may differ in them.
 MACHINE_SETTINGS = (
     "per_device_train_batch_size",
