@@ -14,9 +14,10 @@ from wenzhen.answering.engine import PyTorchEngine
 from wenzhen.corpus.loading import load_split
 from wenzhen.errors import RunError, UsageError
 from wenzhen.evaluation.evaluator import evaluate_model
+from wenzhen.models import MODEL_FILES
 from wenzhen.recipe import Recipe, load_recipe
 from wenzhen.training.log import read_log
-from wenzhen.training.trainer import train, training_arguments
+from wenzhen.training.trainer import is_unfinished, train, training_arguments
 
 MakeRecipe = Callable[..., Recipe]
 SHORT = ("training.max_steps=6", "training.eval_steps=3", "training.logging_steps=1", "model.dropout=0.1")
@@ -88,6 +89,12 @@ def test_model_folder_is_complete(make_recipe: MakeRecipe, tmp_path: Path) -> No
         assert getattr(config, f"{name}_token_id") == getattr(tokenizer, f"{name}_token_id")
     assert config.vocab_size == len(tokenizer)
     assert tokenizer.model_max_length == 96
+    assert not is_unfinished(output)
+    for name in MODEL_FILES:
+        # What the engine refuses as unfinished can be resumed.
+        (output / name).rename(output / "aside")
+        assert is_unfinished(output)
+        (output / "aside").rename(output / name)
 
 
 def test_logged_validation_loss_is_the_evaluators(make_recipe: MakeRecipe, tmp_path: Path) -> None:
