@@ -49,11 +49,10 @@ class Answerer:
         text = "".join(c for c in question if c in "\n\t" or not unicodedata.category(c).startswith("C")).strip()
         if not text:
             raise UsageError("the question is empty; ask in a sentence")
-        limit = self.engine.max_question_length
-        if len(text) > limit:
-            raise UsageError(
-                f"the question has {len(text):,} characters; this model reads at most {limit:,}: shorten it"
-            )
+        length, limit = self.engine.question_length(text), self.engine.max_question_length
+        if length > limit:
+            unit = "characters" if length == len(text) else "tokens"
+            raise UsageError(f"the question has {length:,} {unit}; this model reads at most {limit:,}: shorten it")
         return text
 
     def answer(self, question: str, decoding: Decoding | None = None) -> Answer:

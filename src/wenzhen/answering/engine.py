@@ -24,7 +24,7 @@ from wenzhen.errors import UsageError
 from wenzhen.models import MODEL_FILES
 from wenzhen.models.likelihood import likelihood_statistics
 from wenzhen.recipe import RECIPE_FILE
-from wenzhen.tokenization import encode_pairs, load_tokenizer
+from wenzhen.tokenization import Encoder, load_tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +77,16 @@ class PyTorchEngine:
                 f"the tokenizer in {folder} has {len(self.tokenizer):,} tokens, its model {model.config.vocab_size:,}"
             )
         self.model = model.to(self.device).eval()
-        self.vocabulary = frozenset(self.tokenizer.get_vocab())
+        self.encoder = Encoder(self.tokenizer)
 
     @property
     def max_question_length(self) -> int:
-        """The longest question that the model reads whole, in characters."""
+        """The longest question that the model reads whole, in tokens, the end token not counted."""
         return int(self.tokenizer.model_max_length) - 1
+
+    def question_length(self, question: str) -> int:
+        """Return how many tokens a question has, the end token not counted."""
+        return len(self.encoder([question])[0]) - 1
 
     def generate(
         self, questions: list[str], decoding: Decoding | None = None, batch_size: int = 64
@@ -157,24 +161,28 @@ class PyTorchEngine:
         Returns:
             `[answers, 3]`: see `likelihood_statistics`.
         """
-        pairs = encode_pairs(self.tokenizer, questions, answers, self.tokenizer.model_max_length, max_answer_length)
+        limits = self.tokenizer.model_max_length, max_answer_length
+        inputs, labels = (ids.to_pylist() for ids in self.encoder.pairs(questions, answers, *limits))
         collate = DataCollatorForSeq2Seq(self.tokenizer, model=self.model)
-        rows = [{name: pairs[name][i] for name in pairs} for i in range(len(questions))]
+        rows = [{"input_ids": i, "labels": t} for i, t in zip(inputs, labels, strict=True)]
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["labels"]))
         statistics = np.empty((len(rows), 3))
         progress = tqdm(range(0, len(order), batch_size), desc="scoring", disable=None)
         for start in progress:
             batch = order[start : start + batch_size]
-            inputs = collate([rows[i] for i in batch]).to(self.device)
-            labels = inputs.pop("labels")
+            tensors = collate([rows[i] for i in batch]).to(self.device)
+            targets = tensors.pop("labels")
             with torch.inference_mode():
-                logits = self.model(**inputs, use_cache=False).logits
-            statistics[batch] = likelihood_statistics(logits, labels).cpu().numpy()
+                logits = self.model(**tensors, use_cache=False).logits
+            statistics[batch] = likelihood_statistics(logits, targets).cpu().numpy()
         return statistics
 
     def unknown_characters(self, text: str) -> str:
         """Return the characters of a text that the model does not know, each once."""
-        return "".join(dict.fromkeys(character for character in text if character not in self.vocabulary))
+        characters = list(dict.fromkeys(text))
+        rows = self.encoder(characters).to_pylist()
+        unknown = self.tokenizer.unk_token_id
+        return "".join(character for character, ids in zip(characters, rows, strict=True) if unknown in ids)
 
     def encode(self, questions: list[str]) -> dict[str, torch.Tensor]:
         """Tokenize questions, `[batch, source_length]`."""

@@ -1,37 +1,78 @@
 """From consultations to batches."""
 
-from typing import Any
+import inspect
+import os
+import sys
+from typing import TYPE_CHECKING
 
-from datasets import Dataset
-from transformers import PreTrainedTokenizerFast
+import pyarrow as pa
+import pyarrow.compute as pc
+import tokenizers
+from datasets import Dataset, Features, List, Value
+from datasets.fingerprint import Hasher
 
-from wenzhen.corpus.schema import question_text
+from wenzhen.corpus import schema, statistics
+from wenzhen.corpus.schema import TEXT_COLUMNS, question_text
 from wenzhen.recipe import Data
-from wenzhen.tokenization import encode_pairs
+from wenzhen.tokenization import Encoder, encoding, texts
+from wenzhen.tokenization.texts import BATCH
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+COLUMNS = Features({"input_ids": List(Value("int32")), "labels": List(Value("int32")), "length": Value("int32")})
 
 
-def encode_split(split: Dataset, tokenizer: PreTrainedTokenizerFast, data: Data) -> Dataset:
-    """Tokenize a split.
+def encode_split(split: Dataset, tokenizer: "PreTrainedTokenizerFast", data: Data) -> Dataset:
+    """Tokenize a split, or take it from the cache beside the split's own files: `cache-*.arrow`, free to be deleted.
+
+    The cache file gets its name when it is whole. Where it cannot be written, the tokens are kept in memory.
 
     Returns:
         Columns `input_ids`, `labels`, and `length`: the tokens of both, by which the Trainer groups.
     """
+    encoder = Encoder(tokenizer)
 
-    def encode(rows: dict[str, list[str]]) -> dict[str, list[Any]]:
-        questions = [
-            question_text(title, question, data.with_title)
-            for title, question in zip(rows["title"], rows["question"], strict=True)
+    def encode(titles: list[str], questions: list[str], answers: list[str]) -> pa.Table:
+        asked = [
+            question_text(title, question, data.with_title) for title, question in zip(titles, questions, strict=True)
         ]
-        pairs = encode_pairs(tokenizer, questions, rows["answer"], data.max_question_length, data.max_answer_length)
-        lengths = [len(i) + len(t) for i, t in zip(pairs["input_ids"], pairs["labels"], strict=True)]
-        return {**pairs, "length": lengths}
+        inputs, labels = encoder.pairs(asked, answers, data.max_question_length, data.max_answer_length)
+        length = pc.add(pc.list_value_length(inputs), pc.list_value_length(labels))
+        return pa.table({"input_ids": inputs, "labels": labels, "length": length})
 
-    # Not cached: a cache file written beside the dataset would be shared by processes that write it at once.
-    return split.map(encode, batched=True, remove_columns=split.column_names, keep_in_memory=True, desc="tokenizing")
+    def tokenized(keep_in_memory: bool) -> Dataset:
+        return split.map(
+            encode,
+            batched=True,
+            batch_size=BATCH,
+            input_columns=list(TEXT_COLUMNS),
+            features=COLUMNS,
+            keep_in_memory=keep_in_memory,
+            new_fingerprint=fingerprint(split, encoder, data),
+            desc="tokenizing",
+        )
+
+    try:
+        return tokenized(keep_in_memory=False)
+    except OSError:
+        # A folder that is read-only, or a full disk.
+        return tokenized(keep_in_memory=True)
+
+
+def fingerprint(split: Dataset, encoder: Encoder, data: Data) -> str:
+    """Hash all that the tokens of a split depend on."""
+    # Content that was replaced behind the dataset's own fingerprint has another time.
+    times = [os.stat(file["filename"]).st_mtime_ns for file in split.cache_files]
+    code = [inspect.getsource(module) for module in (schema, statistics, texts, encoding, sys.modules[__name__])]
+    settings = (data.max_question_length, data.max_answer_length, data.with_title)
+    backend = (encoder.backend.to_str(), encoder.backend.encode_special_tokens, tokenizers.__version__)
+    return Hasher.hash([split._fingerprint, times, code, settings, backend])
 
 
 def sample_split(split: Dataset, max_samples: int, seed: int) -> Dataset:
     """Take a random subset without replacement; -1 takes all."""
     if max_samples == -1 or max_samples >= len(split):
         return split
-    return split.shuffle(seed=seed).select(range(max_samples))
+    # In memory: the library would write the order beside the dataset.
+    return split.shuffle(seed=seed, keep_in_memory=True).select(range(max_samples))

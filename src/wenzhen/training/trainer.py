@@ -121,8 +121,10 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
 
     logging.disable_progress_bar()  # of transformers' file reading and writing; the training's own bar stays
     arguments = training_arguments(recipe)
-    splits["train"] = sample_split(splits["train"], recipe.data.max_samples, recipe.seed)
-    encoded = {name: encode_split(split, tokenizer, recipe.data) for name, split in splits.items()}
+    # One process of each machine writes the cache, the others read it.
+    with arguments.main_process_first(desc="tokenizing"):
+        encoded = {name: encode_split(split, tokenizer, recipe.data) for name, split in splits.items()}
+    encoded["train"] = sample_split(encoded["train"], recipe.data.max_samples, recipe.seed)
     set_seed(recipe.seed)
     model = build_model(recipe, tokenizer)
     # An earlier model goes only now that all that can be wrong with the request has been looked at.

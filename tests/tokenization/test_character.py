@@ -1,12 +1,13 @@
-"""The character tokenizer: its ids, its faithfulness to the text, and where it cuts."""
+"""The character tokenizer: its ids, its faithfulness to the text, and its files."""
 
 import json
+from collections import Counter
 
 import pytest
 
 from wenzhen.errors import UsageError
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
-from wenzhen.tokenization import encode_pairs, load_tokenizer, save_tokenizer, train_tokenizer
+from wenzhen.tokenization import load_tokenizer, save_tokenizer, train_tokenizer
 
 TEXTS = [
     "您好，高血压（１级）？38.5℃ ①",
@@ -21,13 +22,9 @@ TEXTS = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tokenizer():
     return train_tokenizer(TEXTS)
-
-
-def characters_of(tokenizer, ids):
-    return tokenizer.convert_ids_to_tokens(ids)
 
 
 def test_special_tokens_come_first_and_agree_with_the_configuration(tokenizer):
@@ -41,7 +38,7 @@ def test_special_tokens_come_first_and_agree_with_the_configuration(tokenizer):
 def test_characters_follow_by_frequency_then_by_code_point():
     # c three times; b and 痛 twice; a and 头 once.
     tokenizer = train_tokenizer(["痛cb", "痛c头", "bac"])
-    assert characters_of(tokenizer, range(4, 9)) == ["c", "b", "痛", "a", "头"]
+    assert tokenizer.convert_ids_to_tokens(range(4, 9)) == ["c", "b", "痛", "a", "头"]
     assert len(tokenizer) == 9
 
 
@@ -61,7 +58,7 @@ def test_characters_follow_by_frequency_then_by_code_point():
 def test_rare_characters_are_left_out(settings, kept):
     tokenizer = train_tokenizer(["痛cb", "痛c头", "bac"], **settings)
     assert len(tokenizer) == 4 + len(kept)
-    assert characters_of(tokenizer, range(4, len(tokenizer))) == kept
+    assert tokenizer.convert_ids_to_tokens(range(4, len(tokenizer))) == kept
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -84,7 +81,7 @@ def test_limits_that_leave_no_character_are_refused(settings):
 @pytest.mark.parametrize("text", [*TEXTS, "", "\n", " "])
 def test_text_comes_back_as_it_went_in(tokenizer, text):
     ids = tokenizer(text)["input_ids"]
-    assert characters_of(tokenizer, ids) == [*text, "</s>"]
+    assert tokenizer.convert_ids_to_tokens(ids) == [*text, "</s>"]
     assert tokenizer.decode(ids, skip_special_tokens=True) == text
 
 
@@ -103,7 +100,8 @@ def test_each_unknown_character_is_one_unknown_token():
     assert tokenizer("头龘龘痛🤒")["input_ids"] == [known["头"], 1, 1, known["痛"], 1, 3]
 
 
-def test_saved_tokenizer_comes_back_equal_and_without_the_state_of_earlier_calls(tokenizer, tmp_path):
+def test_saved_tokenizer_comes_back_equal_and_without_the_state_of_earlier_calls(tmp_path):
+    tokenizer = train_tokenizer(TEXTS)
     tokenizer.model_max_length = 77
     tokenizer(TEXTS, truncation=True, max_length=5, padding="max_length")
     save_tokenizer(tokenizer, tmp_path)
@@ -128,35 +126,24 @@ def test_saving_twice_writes_the_same_bytes(tokenizer, tmp_path):
     assert once == twice
 
 
+def test_file_holds_a_byte_pair_encoder_without_merges_and_nothing_else(tokenizer, tmp_path):
+    save_tokenizer(tokenizer, tmp_path)
+    written = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    assert [(token["id"], token["content"], token["special"]) for token in written["added_tokens"]] == [
+        (0, "<pad>", True),
+        (1, "<unk>", True),
+        (2, "<s>", True),
+        (3, "</s>", True),
+    ]
+    assert (written["normalizer"], written["pre_tokenizer"], written["decoder"]) == (None, None, {"type": "Fuse"})
+    model = written["model"]
+    assert (model["type"], model["unk_token"], model["merges"]) == ("BPE", "<unk>", [])
+    counts = Counter(character for text in TEXTS for character in text)
+    characters = sorted(counts, key=lambda character: (-counts[character], ord(character)))
+    assert list(model["vocab"]) == ["<pad>", "<unk>", "<s>", "</s>", *characters]
+    assert list(model["vocab"].values()) == list(range(4 + len(characters)))
+
+
 def test_folder_without_a_tokenizer_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no tokenizer"):
         load_tokenizer(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "question", "answer"),
-    [
-        ("头", "头.", "头."),
-        ("头痛", "头痛.", "头痛."),
-        ("头痛三", "头痛.", "头痛三"),
-        ("头痛三天", "头痛.", "头痛三"),
-    ],
-    ids=["short", "exact fit", "one too long", "two too long"],
-)
-def test_a_cut_question_keeps_its_end_and_a_cut_answer_loses_it(text, question, answer):
-    """A full stop stands for the end token in the expected tokens."""
-    tokenizer = train_tokenizer(["头痛三天"])
-    pairs = encode_pairs(tokenizer, [text], [text], max_question_length=3, max_answer_length=3)
-    spelled = {name: characters_of(tokenizer, ids) for name, (ids,) in pairs.items()}
-    assert spelled == {
-        "input_ids": ["</s>" if c == "." else c for c in question],
-        "labels": ["</s>" if c == "." else c for c in answer],
-    }
-
-
-def test_pairs_are_neither_padded_nor_mixed_up():
-    tokenizer = train_tokenizer(["头痛三天"])
-    tokenizer(["头", "头痛"], padding=True)
-    pairs = encode_pairs(tokenizer, ["头痛", "天"], ["三", "三天痛"], max_question_length=9, max_answer_length=9)
-    assert [characters_of(tokenizer, ids) for ids in pairs["input_ids"]] == [["头", "痛", "</s>"], ["天", "</s>"]]
-    assert [characters_of(tokenizer, ids) for ids in pairs["labels"]] == [["三", "</s>"], ["三", "天", "痛", "</s>"]]

@@ -1,0 +1,53 @@
+"""Many texts at once: a split's texts without holding them all, and their characters and tokens as arrays."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from datasets import Dataset
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from wenzhen.corpus.schema import TEXT_COLUMNS
+from wenzhen.corpus.statistics import CODE_POINTS, code_points
+
+# Of texts: so many that the work on a batch outweighs the batch.
+BATCH = 10_000
+
+
+class SplitTexts:
+    """The titles, questions and answers of a split, read in batches each time they are iterated."""
+
+    def __init__(self, split: Dataset) -> None:
+        self.rows = split.select_columns(list(TEXT_COLUMNS))
+
+    def __iter__(self) -> Iterator[str]:
+        for columns in self.rows.iter(batch_size=1000):
+            yield from itertools.chain.from_iterable(columns.values())
+
+
+def batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Yield the texts in lists of `size`; the last one may be shorter."""
+    remaining = iter(texts)
+    while batch := list(itertools.islice(remaining, size)):
+        yield batch
+
+
+def encode_texts(backend: Tokenizer, texts: list[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the ids of all texts, one after the other, and the texts' lengths in tokens."""
+    rows = [
+        # Not all at once: the library's encodings take a hundred times the memory of their ids.
+        encoding.ids
+        for batch in batches(texts, 1000)
+        for encoding in backend.encode_batch_fast(batch)
+    ]
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    return np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int32, count=lengths.sum()), lengths
+
+
+def count_characters(texts: Iterable[str]) -> dict[str, int]:
+    """Count how often each character occurs, in the order of code points."""
+    counts = np.zeros(CODE_POINTS, dtype=np.int64)
+    for batch in batches(texts, BATCH):
+        counts += np.bincount(code_points(batch), minlength=CODE_POINTS)
+    return {chr(code_point): int(counts[code_point]) for code_point in np.flatnonzero(counts)}

@@ -1,0 +1,82 @@
+"""The command that trains and compares tokenizers."""
+
+import json
+from pathlib import Path
+
+import pytest
+from data_scripts.train_tokenizer import main
+
+from wenzhen.corpus.loading import load_split
+from wenzhen.errors import UsageError, run
+from wenzhen.tokenization import KINDS, load_tokenizer, save_tokenizer, train_tokenizer
+
+
+def test_character_is_the_default_and_reads_every_record(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--dataset", str(dataset), "--output", str(tmp_path / "tokenizer")]) == 0
+    split = load_split(dataset, "train")
+    expected = train_tokenizer([*split["answer"], *split["question"], *split["title"]])
+    save_tokenizer(expected, tmp_path / "expected")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        assert (tmp_path / "tokenizer" / name).read_bytes() == (tmp_path / "expected" / name).read_bytes()
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [
+        f"{len(expected):,} tokens from {len(split):,} records",
+        f"tokenizer: {tmp_path / 'tokenizer'}",
+    ]
+
+
+def test_pieces_are_learned_from_a_sample_and_the_command_says_so(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = []
+    for name in ("once", "twice"):
+        words = ["--dataset", dataset, "--output", tmp_path / name, "--kind", "wordpiece", "--sample-size", 40]
+        assert main(list(map(str, words))) == 0
+        written.append((tmp_path / name / "tokenizer.json").read_bytes())
+    assert written[0] == written[1]
+    total = len(load_split(dataset, "train"))
+    assert f"pieces learned from 40 of {total:,} records" in capsys.readouterr().out
+    tokenizer = load_tokenizer(tmp_path / "once")
+    # Characters are known from all records, in the sample or not.
+    assert all(1 not in tokenizer(answer)["input_ids"] for answer in load_split(dataset, "train")["answer"])
+
+
+def test_comparison_for_a_program(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--dataset", str(dataset), "--compare", "--vocab-size", "1500", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["kind"] for row in rows] == list(KINDS)
+    assert rows[0]["tokens_per_character"] == 1
+    assert all(row["vocabulary"] <= 1500 for row in rows)
+    assert [rows[1]["round_trip"], rows[3]["round_trip"]] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--output is missing"),
+        (["--output", "x", "--vocab-size", "4"], "--vocab-size must be at least 5"),
+        (["--output", "x", "--min-frequency", "0"], "--min-frequency must be at least 1, got 0"),
+        (["--output", "x", "--kind", "bpe", "--sample-size", "0"], "--sample-size must be at least 1"),
+        (["--output", "x", "--kind", "bpe", "--sample-size", "-2"], "--sample-size must be at least 1"),
+        (["--output", "x", "--kind", "unigram", "--min-frequency", "2"], "--min-frequency means nothing to unigram"),
+        (["--output", "x", "--sample-size", "9"], "--sample-size means nothing to character"),
+        (["--output", "x", "--json"], "--json goes with --compare"),
+        (["--compare", "--output", "x"], "--output means nothing to --compare"),
+        (["--compare", "--kind", "bpe"], "--kind means nothing to --compare"),
+        (["--compare", "--overwrite"], "--overwrite means nothing to --compare"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(words: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        main(["--dataset", "nowhere", *words])
+
+
+def test_impossible_vocabulary_leaves_nothing_behind(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--dataset", str(dataset), "--output", str(tmp_path / "t"), "--kind", "wordpiece", "--vocab-size", "99"]
+    assert run(main, words) == 2
+    assert "99 tokens is too small for wordpiece" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
