@@ -1,4 +1,8 @@
 import os
+import shutil
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -124,3 +128,46 @@ def test_an_earlier_result_is_refused_without_overwrite(tmp_path):
 def test_checking_creates_nothing(tmp_path):
     check_output_folder(tmp_path / "a" / "b", CONTENTS, False)
     assert list(tmp_path.iterdir()) == []
+
+
+def killed_run(folder, stage):
+    """Leave what a run leaves that is killed while it writes, or while the folders change places."""
+    script = f"""
+import os, signal
+from pathlib import Path
+from wenzhen import folders
+
+folder = Path({str(folder)!r})
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+if {stage!r} == "changing places":
+    rename = Path.rename
+    Path.rename = lambda self, target: die() if self.name == "new" else rename(self, target)
+with folders.published_folder(folder, CONTENTS, True) as draft:
+    (draft / CONTENTS[0]).write_text("new")
+    if {stage!r} == "writing":
+        die()
+""".replace("CONTENTS", repr(CONTENTS))
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("stage", ["writing", "changing places"])
+def test_what_a_killed_run_left_is_cleared_away_and_what_it_put_aside_comes_back(tmp_path, stage):
+    folder = tmp_path / "result"
+    publish(folder, "old")
+    killed_run(folder, stage)
+    assert folder.exists() == (stage == "writing")
+    assert len(list(tmp_path.glob(".result.draft-*"))) == 1
+    with pytest.raises(UsageError, match="--overwrite"):
+        publish(folder, "newer")
+    assert contents(tmp_path) == {"result/done.json": "old"}
+
+
+def test_what_a_living_run_holds_is_left_alone(tmp_path):
+    folder = tmp_path / "result"
+    with published_folder(folder, CONTENTS, overwrite=False) as draft:
+        publish(folder, "quicker")
+        assert draft.is_dir()
+        shutil.rmtree(folder)
+        (draft / CONTENTS[0]).write_text("slower")
+    assert (folder / CONTENTS[0]).read_text() == "slower"

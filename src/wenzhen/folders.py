@@ -1,9 +1,11 @@
 """Folders that appear whole or not at all."""
 
+import fcntl
+import glob
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -55,19 +57,45 @@ def replace_folder(folder: Path, draft: Path, old: Path) -> None:
 def published_folder(folder: Path, contents: Sequence[str], overwrite: bool) -> Iterator[Path]:
     """Yield an empty folder beside `folder` that takes its place, in one step, when the block ends well.
 
+    What a killed run left there is cleared away first, and what it was about to replace put back.
+
     Raises:
         UsageError: as [`check_output_folder`].
     """
     # A link leads to where the result belongs, and stays.
     folder = folder.resolve()
+    prefix = f".{folder.name}.draft-"
+    for abandoned in folder.parent.glob(f"{glob.escape(prefix)}*"):
+        clear_abandoned(abandoned, folder)
     check_output_folder(folder, contents, overwrite)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    aside = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
     aside.chmod(0o755)
-    try:
-        draft = aside / "new"
-        draft.mkdir()
-        yield draft
-        replace_folder(folder, draft, aside / "old")
-    finally:
+    with held(aside):
+        try:
+            draft = aside / "new"
+            draft.mkdir()
+            yield draft
+            replace_folder(folder, draft, aside / "old")
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def held(aside: Path) -> Iterator[None]:
+    """Hold a folder's lock, which the system gives back however the process ends.
+
+    Raises:
+        BlockingIOError: another process holds it.
+    """
+    with (aside / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def clear_abandoned(aside: Path, folder: Path) -> None:
+    """Remove the folder in which a run that lives no more prepared `folder`; what it had put aside comes back."""
+    with suppress(OSError), held(aside):
+        if (aside / "old").exists() and not folder.exists():
+            (aside / "old").rename(folder)
         shutil.rmtree(aside, ignore_errors=True)
