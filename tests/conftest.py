@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from helpers import ROOT, tiny_run
-from wenzhen.corpus.building import build_dataset
+from wenzhen.corpus.building import BuildOptions, build_dataset
 from wenzhen.corpus.loading import load_split
 from wenzhen.corpus.sample import write_sample_corpus
 from wenzhen.recipe import Recipe, load_recipe
@@ -32,7 +32,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def dataset(corpus: Path) -> Path:
     folder = corpus.parent / "dataset"
-    build_dataset(corpus, folder, seed=1, test_share=0.3, validation_share=0.1, overwrite=False)
+    build_dataset(corpus, folder, BuildOptions(seed=1, validation_share=0.1))
     return folder
 
 

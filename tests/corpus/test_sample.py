@@ -1,12 +1,14 @@
 import csv
+import io
 import json
 import random
+import re
 from collections import Counter
 
 import pytest
 
 from wenzhen.corpus import sample
-from wenzhen.corpus.building import build_dataset
+from wenzhen.corpus.building import BuildOptions, build_dataset
 from wenzhen.corpus.cleaning import normalized
 from wenzhen.corpus.sample import conditions, department_sizes, facts, write_sample_corpus
 from wenzhen.corpus.schema import DEPARTMENTS, SOURCE_FILES
@@ -21,11 +23,21 @@ def write(output, pairs=400, seed=3, faults=False, overwrite=False):
     return write_sample_corpus(output, pairs, seed, faults, overwrite)
 
 
+# A quote that opens the last field of a line, where the next line is a record of its own or there is none.
+UNCLOSED_QUOTE = re.compile(r'^((?:[^",\n]*,){3})"([^"\n]*\n)(?=[^",\n]*,|\Z)', re.MULTILINE)
+
+
+def read_text(folder, department):
+    # No character of GB18030 holds this byte.
+    return (folder / "Data_数据" / SOURCE_FILES[department]).read_bytes().replace(b"\xff", b"").decode("gb18030")
+
+
 def read_rows(folder):
+    """Return the rows of each file, with the faults of the files' form mended."""
     rows = {}
-    for department, file in SOURCE_FILES.items():
-        with (folder / "Data_数据" / file).open(encoding="gb18030", newline="") as lines:
-            rows[department] = list(csv.reader(lines))
+    for department in SOURCE_FILES:
+        text = UNCLOSED_QUOTE.sub(r"\1\2", read_text(folder, department))
+        rows[department] = list(csv.reader(io.StringIO(text, newline="")))
     return rows
 
 
@@ -161,13 +173,21 @@ def test_only_women_ask_in_the_womens_department(sound):
 
 
 def count_faults(folder):
-    rows = read_rows(folder)
+    rows = [row for lines in read_rows(folder).values() for row in lines[1:]]
+    whole = [row for row in rows if len(row) == 4]
     return {
-        "quoted_commas": sum("," in row[3] for lines in rows.values() for row in lines[1:]),
-        "line_breaks": sum("\n" in row[3] for lines in rows.values() for row in lines[1:]),
-        "no_question": sum(row[2] == "无" for lines in rows.values() for row in lines[1:]),
-        "duplicates": sum(len(lines) - len(set(map(tuple, lines))) for lines in rows.values()),
-        "empty_answers": sum(row[3] == "" for lines in rows.values() for row in lines[1:]),
+        "quoted_commas": sum("," in row[3] for row in whole),
+        "line_breaks": sum("\n" in row[3] for row in whole),
+        "no_question": sum(row[2] == "无" for row in rows),
+        "duplicates": sum(len(lines) - len(set(map(tuple, lines))) for lines in read_rows(folder).values()),
+        "empty_answers": sum(row[3] == "" for row in whole),
+        "html": sum("<br/>" in row[3] and "&hellip;" in row[3] for row in whole),
+        "contacts": sum("13800138000" in row[3] for row in whole),
+        "unclosed_quotes": sum(len(UNCLOSED_QUOTE.findall(read_text(folder, name))) for name in SOURCE_FILES),
+        "missing_fields": len(rows) - len(whole),
+        "undecodable_bytes": sum(
+            (folder / "Data_数据" / file).read_bytes().count(b"\xff") for file in SOURCE_FILES.values()
+        ),
     }
 
 
@@ -180,7 +200,7 @@ def test_faults_are_planted_in_the_numbers_of_the_manifest(faulty):
 
 def test_commas_and_line_breaks_stand_in_quotes_in_the_file(faulty):
     folder, manifest = faulty
-    text = "".join((folder / "Data_数据" / file).read_bytes().decode("gb18030") for file in SOURCE_FILES.values())
+    text = UNCLOSED_QUOTE.sub(r"\1\2", "".join(read_text(folder, department) for department in SOURCE_FILES))
     # No text of ours holds a quote, so the quotes are those of the two faults.
     quoted = text.split('"')[1::2]
     assert sum("," in field for field in quoted) == manifest["faults"]["quoted_commas"]
@@ -200,19 +220,35 @@ def test_faults_of_a_tiny_corpus_are_counted_rightly(tmp_path, pairs):
 
 def test_the_build_finds_the_planted_faults(faulty, tmp_path):
     folder, manifest = faulty
-    report = build_dataset(folder, tmp_path / "dataset", seed=0, test_share=0.3, validation_share=0.1, overwrite=False)
+    report = build_dataset(folder, tmp_path / "dataset", BuildOptions(seed=0))
     faults = manifest["faults"]
-    assert report["rejected"] == {"duplicate": faults["duplicates"], "empty answer": faults["empty_answers"]}
+    assert report["rejected"] == {
+        "duplicate": faults["duplicates"],
+        "empty answer": faults["empty_answers"],
+        "unclosed quote": faults["unclosed_quotes"],
+        "wrong number of fields": faults["missing_fields"],
+        "undecodable bytes": faults["undecodable_bytes"],
+    }
     assert report["duplicates"]["exact"] == faults["duplicates"]
+    assert report["cleaning"] == {
+        "control": 0,
+        "html": faults["html"],
+        "spaces": 0,
+        "no_question": faults["no_question"],
+        "contacts": faults["contacts"],
+    }
+    assert +Counter(report["contacts"]) == Counter(telephone=faults["contacts"])
     assert report["read"] == 1500
     assert (tmp_path / "dataset" / "facts.json").read_bytes() == (folder / "facts.json").read_bytes()
 
 
 def test_the_build_keeps_all_of_a_sound_corpus(sound, tmp_path):
-    report = build_dataset(
-        sound[0], tmp_path / "dataset", seed=0, test_share=0.3, validation_share=0.1, overwrite=False
-    )
-    assert (report["kept"], report["rejected"], report["duplicates"]) == (1500, {}, {"exact": 0, "grouped": 0})
+    report = build_dataset(sound[0], tmp_path / "dataset", BuildOptions(seed=0))
+    assert (report["kept"], report["rejected"]) == (1500, {})
+    assert (report["duplicates"]["exact"], report["duplicates"]["grouped"]) == (0, 0)
+    # Our own texts are clean: they hold nothing that cleaning would take for dirt or for somebody's number.
+    assert set(report["cleaning"].values()) == set(report["contacts"].values()) == {0}
+    assert report["too_long"]["records"] == 0
     assert report["departments"] == department_sizes(1500)
 
 

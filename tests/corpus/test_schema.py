@@ -24,9 +24,14 @@ def test_each_source_file_lies_in_a_folder_named_after_its_department():
 
 def test_columns_of_the_contract():
     columns = features()
-    assert list(columns) == ["id", "department", "sub_department", "title", "question", "answer"]
+    assert list(columns) == ["id", "department", "sub_department", "title", "question", "answer", "too_long"]
     assert columns["department"] == ClassLabel(names=["男科", "内科", "妇产科", "肿瘤科", "儿科", "外科"])
-    assert all(columns[name] == Value("string") for name in columns if name != "department")
+    assert columns["too_long"] == Value("bool")
+    assert all(columns[name] == Value("string") for name in columns if name not in ("department", "too_long"))
+
+
+def test_departments_beyond_the_six_are_labels_too():
+    assert features([*DEPARTMENTS, "眼科"])["department"].names[-2:] == ["外科", "眼科"]
 
 
 @pytest.mark.parametrize(

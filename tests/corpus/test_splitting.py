@@ -2,45 +2,15 @@ import random
 from collections import Counter
 from itertools import chain
 
+import numpy as np
 import pytest
 
-from wenzhen.corpus.splitting import SPLITS, count_leaks, group_records, split_groups
-
-
-def connected(keys):
-    """Group by walking from every record to all that it shares a key with: quadratic, but plainly right."""
-    groups = [None] * len(keys)
-    for start in range(len(keys)):
-        waiting = [start] if groups[start] is None else []
-        while waiting:
-            here = waiting.pop()
-            groups[here] = start
-            waiting += [n for n, key in enumerate(keys) if groups[n] is None and set(key) & set(keys[here])]
-    return groups
-
-
-def test_groups_reach_through_others():
-    a, b, c, other = ("q1", "a1"), ("q1", "a2"), ("q2", "a2"), ("q3", "a3")
-    assert group_records([a, other, b, c]) == [0, 1, 0, 0]
-    assert group_records([a, other, c, b]) == [0, 1, 0, 0]
-
-
-def test_records_that_share_nothing_are_groups_of_their_own():
-    assert group_records([("q1", "a1"), ("q2", "a2"), ("q3", "a3")]) == [0, 1, 2]
-    assert group_records([]) == []
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_groups_equal_those_of_a_second_implementation(seed):
-    rng = random.Random(seed)
-    keys = [(f"q{rng.randrange(60)}", f"a{rng.randrange(60)}") for _ in range(50)]
-    assert group_records(keys) == connected(keys)
+from wenzhen.corpus.splitting import SPLITS, count_leaks, split_groups
 
 
 def drawn(seed, records=300):
     rng = random.Random(seed)
-    groups = group_records([(str(rng.randrange(200)),) for _ in range(records)])
-    return groups, [rng.choice("甲乙丙") for _ in range(records)]
+    return [rng.randrange(200) for _ in range(records)], [rng.choice("甲乙丙") for _ in range(records)]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -64,10 +34,30 @@ def test_single_records_are_split_in_the_shares_asked_for_in_every_stratum(seed)
     }
 
 
+@pytest.mark.parametrize(
+    ("size", "test_share", "validation_share", "expected"),
+    [
+        # Seven tenths and three, as in the thesis, and 5 % of the seven tenths for validation.
+        (1000, 0.3, 0.05, (665, 35, 300)),
+        (200, 0.5, 0.5, (50, 50, 100)),
+        (100, 0.1, 0.2, (72, 18, 10)),
+        # Too few to give any away.
+        (1, 0.3, 0.05, (1, 0, 0)),
+        (2, 0.3, 0.05, (1, 0, 1)),
+        (3, 0.3, 0.05, (2, 0, 1)),
+        (0, 0.3, 0.05, (0, 0, 0)),
+    ],
+)
+def test_sizes_by_hand(size, test_share, validation_share, expected):
+    splits = split_groups(range(size), ["甲"] * size, test_share, validation_share, 0)
+    assert tuple(map(len, splits.values())) == expected
+
+
 def test_no_split_exceeds_its_share_whatever_the_groups():
     groups, strata = drawn(1)
     splits = split_groups(groups, strata, 0.3, 0.1, 0)
-    heads = [strata[group] for group in groups]
+    # A group counts in the stratum of its first record.
+    heads = [strata[groups.index(group)] for group in groups]
     for stratum, size in Counter(heads).items():
         counts = {name: sum(heads[record] == stratum for record in records) for name, records in splits.items()}
         assert counts["test"] <= round(0.3 * size)
@@ -79,6 +69,19 @@ def test_the_split_depends_on_the_seed_alone():
     assert split_groups(groups, strata, 0.3, 0.1, 7) == split_groups(groups, strata, 0.3, 0.1, 7)
     first, second = (split_groups(groups, strata, 0.3, 0.1, seed) for seed in (7, 8))
     assert set(first["test"]) != set(second["test"])
+
+
+def test_the_names_of_the_groups_make_no_difference():
+    groups, strata = drawn(0)
+    renamed = [1_000_000 - group for group in groups]
+    assert split_groups(groups, strata, 0.3, 0.1, 7) == split_groups(renamed, strata, 0.3, 0.1, 7)
+
+
+def test_every_record_comes_into_test_about_as_often_as_any_other():
+    draws = [split_groups(range(20), ["甲"] * 20, 0.3, 0.1, seed)["test"] for seed in range(500)]
+    tests = Counter(chain.from_iterable(draws))
+    # 500 draws of 6 out of 20: 150 each, with a standard deviation of (500 * 0.3 * 0.7) ** 0.5 = 10.
+    assert all(110 < tests[record] < 190 for record in range(20))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -97,15 +100,29 @@ def test_records_of_a_split_are_shuffled_over_the_strata():
 
 
 def test_leaks_counted_by_hand():
-    keys = ["a", "b", "a", "a", "c", "b", "d"]
+    keys = np.array([0, 1, 0, 0, 2, 1, 3])
     splits = {"train": [0, 1], "validation": [2, 4], "test": [3, 5, 6]}
     assert count_leaks(keys, splits) == {"validation": 1, "test": 2}
 
 
+def test_what_validation_and_test_share_is_no_leak_from_train():
+    splits = {"train": [0], "validation": [1], "test": [2]}
+    assert count_leaks(np.array([0, 1, 1]), splits) == {"validation": 0, "test": 0}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_leaks_equal_those_of_a_second_count(seed):
+    rng = random.Random(seed)
+    keys = [rng.randrange(150) for _ in range(200)]
+    splits = split_groups(range(200), ["甲"] * 200, 0.3, 0.2, seed)
+    trained = {keys[record] for record in splits["train"]}
+    expected = {name: sum(keys[record] in trained for record in splits[name]) for name in ("validation", "test")}
+    assert count_leaks(np.array(keys), splits) == expected
+    assert expected["test"] > 0
+
+
 def test_whole_groups_leak_nothing():
-    rng = random.Random(0)
-    keys = [(f"q{rng.randrange(500)}", f"a{rng.randrange(500)}") for _ in range(200)]
-    splits = split_groups(group_records(keys), ["甲"] * 200, 0.3, 0.1, 0)
+    groups, strata = drawn(3)
+    splits = split_groups(groups, strata, 0.3, 0.1, 0)
     assert splits["test"] and splits["validation"]
-    for side in (0, 1):
-        assert count_leaks([key[side] for key in keys], splits) == {"validation": 0, "test": 0}
+    assert count_leaks(np.array(groups), splits) == {"validation": 0, "test": 0}

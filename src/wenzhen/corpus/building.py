@@ -1,85 +1,158 @@
-"""From CSVs to a dataset: read, clean, drop duplicates, split, report."""
+"""From files to a dataset: collect, group, split, report."""
 
 import json
 import shutil
+import tempfile
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from datasets import Dataset, DatasetDict
-from tqdm import tqdm
+from datasets.fingerprint import Hasher
+from datasets.table import InMemoryTable
 
-from wenzhen.corpus.cleaning import normalized
-from wenzhen.corpus.reading import find_files, read_csv
-from wenzhen.corpus.report import render_report
-from wenzhen.corpus.schema import DEPARTMENTS, FACTS_FILE, Consultation, features
-from wenzhen.corpus.splitting import SPLITS, count_leaks, group_records, split_groups
+from wenzhen.corpus.cleaning import CLEANING_STEPS
+from wenzhen.corpus.collecting import Collection, LengthBounds
+from wenzhen.corpus.grouping import Groups
+from wenzhen.corpus.loading import load_split
+from wenzhen.corpus.near_duplicates import THRESHOLD, near_duplicates_in_each
+from wenzhen.corpus.reading import ReadingOptions
+from wenzhen.corpus.report import count_records, write_report
+from wenzhen.corpus.schema import DEPARTMENTS, FACTS_FILE, features
+from wenzhen.corpus.sources import find_sources
+from wenzhen.corpus.splitting import SPLITS, count_leaks, split_groups
+from wenzhen.corpus.statistics import measure_texts, summarize_texts
 from wenzhen.errors import UsageError
 from wenzhen.folders import published_folder
 
 REJECTS_FILE = "rejects.jsonl"
 # What a dataset folder holds; the first marks it as one.
-CONTENTS = ("dataset_dict.json", *SPLITS, "report.json", "report.md", REJECTS_FILE, FACTS_FILE)
-DUPLICATE = "duplicate"
+CONTENTS = ("dataset_dict.json", *SPLITS, "report.json", "report.md", "figures", REJECTS_FILE, FACTS_FILE)
+STEPS = (*CLEANING_STEPS, "duplicates", "near_duplicates")
+# More different departments than this are no departments but a wrong column.
+MOST_DEPARTMENTS = 100
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How to build a dataset.
+
+    Attributes:
+        reading: how to read the files.
+        bounds: on the lengths of questions and answers.
+        skip: steps of [`STEPS`] not to do.
+        split: `groups` keeps what belongs together on one side; `random` deals every record out alone, exact
+            duplicates included, as the thesis did.
+        test_share: part of the records for the test split.
+        validation_share: part of what is left for the validation split.
+        seed: of the split.
+    """
+
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
+    bounds: LengthBounds = field(default_factory=LengthBounds)
+    skip: frozenset[str] = frozenset()
+    split: str = "groups"
+    test_share: float = 0.3
+    validation_share: float = 0.05
+    seed: int = 42
+
+
+@dataclass(frozen=True)
+class Relations:
+    """Which rows of a table belong together: for each a number that others share.
+
+    Attributes:
+        questions: shared by rows that ask the same, but for punctuation, white space and case.
+        answers: shared by rows that answer the same.
+        equal: shared by rows that hang together by one or the other, directly or through others.
+        near: shared also by those whose questions or answers are near-duplicates; None where these were not sought.
+    """
+
+    questions: npt.NDArray[np.int64]
+    answers: npt.NDArray[np.int64]
+    equal: npt.NDArray[np.int64]
+    near: npt.NDArray[np.int64] | None
 
 
 def build_dataset(
-    source: Path, output: Path, *, seed: int, test_share: float, validation_share: float, overwrite: bool
+    source: Path, output: Path, options: BuildOptions | None = None, *, overwrite: bool = False
 ) -> dict[str, Any]:
-    """Build a DatasetDict folder with its report and its rejects from the six department CSVs.
+    """Build a DatasetDict folder with its report and its rejects.
 
     Args:
-        source: folder of the CSVs.
+        source: a file of consultations, or a folder of them.
         output: the folder to make: the splits as `DatasetDict.load_from_disk` reads them, `report.json`, `report.md`,
-            `rejects.jsonl`, and `facts.json` where the corpus has one.
-        seed: of the split.
-        test_share: part of the records for the test split.
-        validation_share: part of what is left for the validation split.
+            `figures`, `rejects.jsonl`, and `facts.json` where the corpus has one.
+        options: how to build it.
         overwrite: whether to replace an earlier dataset in `output`.
 
     Returns:
         The report.
 
     Raises:
-        UsageError: the input is not such a corpus, or it is too small to split.
+        UsageError: the input is no such corpus, or it is too small to split.
     """
-    files, ignored = find_files(source)
+    options = options or BuildOptions()
+    skip = options.skip | {"duplicates", "near_duplicates"} if options.split == "random" else options.skip
+    sources, ignored = find_sources(source, options.reading.department)
     facts = find_facts(source)
-    with published_folder(output, CONTENTS, overwrite) as folder:
-        kept, rejected = read_records(files, source, folder / REJECTS_FILE)
-        # A text without any letter is compared as it is.
-        questions = [normalized(consultation.question_text) or consultation.question_text for consultation in kept]
-        answers = [normalized(consultation.answer) or consultation.answer for consultation in kept]
-        groups = group_records(
-            # The prefixes keep a question from matching an answer.
-            (f"q{question}", f"a{answer}")
-            for question, answer in zip(questions, answers, strict=True)
-        )
-        departments = [consultation.department for consultation in kept]
-        splits = split_groups(groups, departments, test_share, validation_share, seed)
+    with (
+        published_folder(output, CONTENTS, overwrite) as folder,
+        tempfile.TemporaryDirectory(dir=folder.parent) as scratch,
+    ):
+        collection = Collection(Path(scratch), options.reading, options.bounds, skip)
+        collection.collect(sources, folder / REJECTS_FILE)
+        table = collection.table()
+        relations = relate(table, "near_duplicates" not in skip)
+        every_row = np.array(collection.rows, dtype=np.int64)
+        rows = every_row if "duplicates" in skip else np.arange(table.num_rows)
+        groups = relations.equal if relations.near is None else relations.near
+        departments = table["department"].to_pylist()
+        splits = deal(rows, None if options.split == "random" else groups, departments, options)
         if not all(splits.values()):
-            sizes = ", ".join(f"{name} {len(records)}" for name, records in splits.items())
-            raise UsageError(f"{len(kept)} records are too few to split ({sizes}); give more, or change the shares")
-
+            raise UsageError(why_not_split(collection, len(rows), len(np.unique(groups)), splits))
+        random_splits = deal(every_row, None, departments, options)
+        save_splits(table, {name: rows[records] for name, records in splits.items()}, folder)
+        dataset = {name: load_split(folder, name) for name in SPLITS}
+        texts = measure_texts(dataset)
         report = {
-            "read": len(kept) + sum(rejected.values()),
-            "kept": len(kept),
-            "rejected": dict(rejected.most_common()),
-            "splits": {name: len(records) for name, records in splits.items()},
-            "departments": {name: departments.count(name) for name in DEPARTMENTS},
-            "duplicates": {"exact": rejected[DUPLICATE], "grouped": len(groups) - len(set(groups))},
-            "leakage": {"questions": count_leaks(questions, splits), "answers": count_leaks(answers, splits)},
+            **count_records(collection, dataset, options.bounds),
+            **summarize_texts(texts),
+            "split": {
+                "method": options.split,
+                "test_share": options.test_share,
+                "validation_share": options.validation_share,
+                "near_duplicates": None if relations.near is None else THRESHOLD,
+            },
+            "seed": options.seed,
+            "duplicates": count_duplicates(relations, every_row),
+            "leakage": measure_leaks(relations, rows, splits),
+            "random_split": {name: len(records) for name, records in random_splits.items()},
+            "leakage_of_random_split": measure_leaks(relations, every_row, random_splits),
             "ignored_files": ignored,
-            "seed": seed,
         }
-        DatasetDict(
-            {name: to_dataset([kept[record] for record in records]) for name, records in splits.items()}
-        ).save_to_disk(folder)
-        (folder / "report.json").write_text(json.dumps(report, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-        (folder / "report.md").write_text(render_report(report), encoding="utf-8")
+        write_report(report, texts, folder)
         if facts:
             shutil.copyfile(facts, folder / FACTS_FILE)
     return report
+
+
+def why_not_split(collection: Collection, records: int, groups: int, splits: dict[str, list[int]]) -> str:
+    """Say why a split came out empty."""
+    if not records:
+        reasons = sum(collection.rejected.values(), Counter[str]()).most_common()
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in reasons) or "no record was read"
+        return f"no record can be kept: {counts}"
+    sizes = ", ".join(f"{name} {len(members)}" for name, members in splits.items())
+    return (
+        f"{records:,} records, which hang together in {groups:,} groups by what they ask and answer, are too few to "
+        f"split ({sizes}); give more, or change the shares"
+    )
 
 
 def find_facts(source: Path) -> Path | None:
@@ -93,48 +166,95 @@ def find_facts(source: Path) -> Path | None:
         return None
     try:
         facts = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} is not JSON: {error}") from error
     if not isinstance(facts, list) or not all(isinstance(fact, str) and fact for fact in facts):
         raise UsageError(f"{file} must hold a list of phrases")
     return file
 
 
-def read_records(
-    files: dict[str, list[Path]], source: Path, rejects_file: Path
-) -> tuple[list[Consultation], Counter[str]]:
-    """Read all files; write what is rejected to `rejects_file` as it comes.
+def relate(table: pa.Table, with_near_duplicates: bool) -> Relations:
+    """Find the rows that share a question or an answer, or nearly so."""
+    codes, texts = zip(*(distinct(table[name]) for name in ("question_key", "answer_key")), strict=True)
+    groups = Groups(table.num_rows)
+    for column in codes:
+        groups.join_equal(column)
+    equal = groups.roots()
+    if with_near_duplicates:
+        for column, near in zip(codes, near_duplicates_in_each(texts), strict=True):
+            groups.join_equal(near[column])
+    return Relations(codes[0], codes[1], equal, groups.roots() if with_near_duplicates else None)
+
+
+def distinct(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.LargeStringArray]:
+    """Return for every row the number of its text, and the different texts."""
+    encoded = column.combine_chunks().dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
+
+
+def deal(
+    rows: npt.NDArray[np.int64],
+    groups: npt.NDArray[np.int64] | None,
+    departments: list[str],
+    options: BuildOptions,
+) -> dict[str, list[int]]:
+    """Deal records out to the splits.
+
+    Args:
+        rows: the row of each record.
+        groups: of each row, what must stay on one side; None deals every record out alone.
+        departments: of each row.
+        options: shares and seed.
 
     Returns:
-        The consultations kept, no two alike, and how many records were rejected for each reason.
+        The numbers of the records of each split.
     """
-    kept: dict[str, Consultation] = {}
-    rejected = Counter[str]()
-    with rejects_file.open("w", encoding="utf-8") as rejects, tqdm(unit=" records", disable=None) as progress:
-        for department, paths in files.items():
-            progress.set_description(department)
-            for record in (record for path in paths for record in read_csv(path, department)):
-                progress.update()
-                consultation, reason = record.consultation, record.reason
-                if consultation and consultation.id in kept:
-                    reason = DUPLICATE
-                if consultation and not reason:
-                    kept[consultation.id] = consultation
-                    continue
-                entry = {
-                    "file": str(Path(record.file).relative_to(source)),
-                    "line": record.line,
-                    "reason": reason,
-                    "raw": record.raw,
-                }
-                rejects.write(json.dumps(entry, ensure_ascii=False) + "\n")
-                rejected[str(reason)] += 1
-    return list(kept.values()), rejected
+    return split_groups(
+        list(range(len(rows))) if groups is None else groups[rows].tolist(),
+        [departments[row] for row in rows],
+        options.test_share,
+        options.validation_share,
+        options.seed,
+    )
 
 
-def to_dataset(consultations: list[Consultation]) -> Dataset:
-    """Put consultations into the contract's columns."""
-    columns: dict[str, list[str]] = {
-        name: [getattr(consultation, name) for consultation in consultations] for name in features()
+def measure_leaks(
+    relations: Relations, rows: npt.NDArray[np.int64], splits: dict[str, list[int]]
+) -> dict[str, dict[str, int] | None]:
+    """Count what stands in train and in another split too."""
+    near = relations.near
+    return {
+        "questions": count_leaks(relations.questions[rows], splits),
+        "answers": count_leaks(relations.answers[rows], splits),
+        "near_duplicates": None if near is None else count_leaks(near[rows], splits),
     }
-    return Dataset.from_dict(columns, features=features())
+
+
+def count_duplicates(relations: Relations, every_row: npt.NDArray[np.int64]) -> dict[str, int | None]:
+    """Count exact copies, the rows that share a text with an earlier one, and those that join it by nearly a text."""
+    rows = len(relations.equal)
+    groups = len(np.unique(relations.equal))
+    near = None if relations.near is None else groups - len(np.unique(relations.near))
+    return {"exact": len(every_row) - rows, "grouped": rows - groups, "near": near}
+
+
+def save_splits(table: pa.Table, rows: dict[str, npt.NDArray[np.int64]], folder: Path) -> None:
+    """Write the rows of each split as a DatasetDict.
+
+    Raises:
+        UsageError: there are too many departments to be such.
+    """
+    found = pc.unique(table["department"]).to_pylist()
+    names = [*DEPARTMENTS, *sorted(set(found) - set(DEPARTMENTS))]
+    if len(names) > MOST_DEPARTMENTS:
+        raise UsageError(
+            f"the records name {len(found):,} departments (as {found[0]}, {found[1]}), which makes more than "
+            f"{MOST_DEPARTMENTS}; is it the right column? (--columns department=COLUMN)"
+        )
+    columns = features(names)
+    labels = pc.index_in(table["department"], pa.array(names)).cast(pa.int64())
+    table = table.set_column(table.column_names.index("department"), "department", labels).select(list(columns))
+    # The same records have the same fingerprint, by which what is made of them is found again.
+    fingerprint = Hasher.hash([names, table["id"].to_pylist(), table["too_long"].to_pylist()])
+    dataset = Dataset(InMemoryTable(table.cast(columns.arrow_schema)), fingerprint=fingerprint)
+    DatasetDict({name: dataset.select(records) for name, records in rows.items()}).save_to_disk(folder)

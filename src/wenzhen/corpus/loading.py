@@ -5,7 +5,7 @@ from typing import Any
 
 from datasets import Dataset, load_from_disk
 
-from wenzhen.corpus.schema import features
+from wenzhen.corpus.schema import COLUMNS
 from wenzhen.corpus.splitting import SPLITS
 from wenzhen.errors import UsageError
 
@@ -23,7 +23,7 @@ def load_split(folder: Path, split: str) -> Dataset:
             f"{folder} holds no dataset with a {split} split; make one with data_scripts/build_dataset.py"
         )
     dataset: Any = load_from_disk(str(folder / split))
-    missing = [name for name in features() if name not in dataset.column_names]
+    missing = [name for name in COLUMNS if name not in dataset.column_names]
     if missing:
         raise UsageError(
             f"the dataset {folder} lacks the columns {', '.join(missing)}; it has: {dataset.column_names}"

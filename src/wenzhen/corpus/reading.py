@@ -1,199 +1,218 @@
-"""Reading the six department CSVs with nothing lost: every record is either kept or named among the rejects."""
+"""Reading records from CSV, JSON lines and Parquet with nothing lost: each is either read or has a reason why not."""
 
 import csv
-import io
-import os
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from wenzhen.corpus.cleaning import cleaned
-from wenzhen.corpus.schema import DEPARTMENTS, SOURCE_FILES, Consultation
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wenzhen.corpus.csv_records import CsvRecords
+from wenzhen.corpus.schema import Consultation
+from wenzhen.corpus.sources import UTF8, Source, detect_encoding
 from wenzhen.errors import UsageError
 
-# Column of the file -> field of a consultation. The original calls the sub-department `department`.
-COLUMNS = {
-    "department": "sub_department",
-    "title": "title",
-    "ask": "question",
-    "question": "question",
-    "answer": "answer",
+# The names, in lower case, that the column of a field may have where the user names no other.
+COLUMN_NAMES = {
+    "department": ("department", "科室"),
+    "sub_department": ("sub_department",),
+    "title": ("title", "标题"),
+    "question": ("ask", "question", "问题"),
+    "answer": ("answer", "回答"),
 }
 REQUIRED = ("question", "answer")
-# Two encodings, tried in this order: GB18030 would decode UTF-8 into nonsense without an error.
-ENCODINGS = ("utf-8-sig", "gb18030")
 
-csv.field_size_limit(2**31 - 1)
+UNDECODABLE = "undecodable bytes"
+NUL = "NUL character"
+MALFORMED_JSON = "malformed JSON"
+NOT_TEXT = "field is not text"
+NO_DEPARTMENT = "no department"
+
+_PARQUET_ROWS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOptions:
+    """What a user says of the files: their encoding, names of columns by field, the department where there is none."""
+
+    encoding: str | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+    department: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of a file as it stood there, with the consultation that it holds or the reason why it holds none."""
+    """One record as it stood in its file, with the consultation that it holds or the reason why it holds none.
 
-    file: str
+    `line` counts from 1; in a Parquet file it counts rows, and `raw` is the row's columns as JSON.
+    """
+
     line: int
-    raw: str
+    raw: bytes
     consultation: Consultation | None = None
     reason: str | None = None
 
 
-def find_files(folder: Path) -> tuple[dict[str, list[Path]], list[str]]:
-    """Find each department's CSVs: below a folder that ends in its name, as `Andriatria_男科/`, anywhere in `folder`.
+class SourceReader:
+    """Reads the records of one file; the suffix says its format."""
 
-    Returns:
-        The files of each department, and the names of the CSVs that belong to none.
+    def __init__(self, source: Source, options: ReadingOptions) -> None:
+        """Look at the file's encoding.
 
-    Raises:
-        UsageError: the folder does not exist, or a department has no file.
-    """
-    if not folder.is_dir():
-        raise UsageError(f"the input {folder} is not a folder")
-    files: dict[str, list[Path]] = {department: [] for department in DEPARTMENTS}
-    ignored = []
-    for path in csv_files(folder):
-        folders = (part.rpartition("_")[2] for part in reversed(path.relative_to(folder).parts[:-1]))
-        department = next((name for name in folders if name in files), None)
-        if department:
-            files[department].append(path)
-        else:
-            ignored.append(str(path.relative_to(folder)))
-    missing = [department for department, paths in files.items() if not paths]
-    if missing:
-        found = len(DEPARTMENTS) - len(missing)
-        example = SOURCE_FILES[missing[0]]
-        raise UsageError(
-            f"{folder} holds CSVs of {found} of the {len(DEPARTMENTS)} departments; missing: {', '.join(missing)} "
-            f"(as {example}: any .csv in a folder that ends in _{missing[0]})"
-        )
-    return files, ignored
-
-
-def csv_files(folder: Path) -> list[Path]:
-    """Return every CSV below a folder, links followed, none twice."""
-    found: list[Path] = []
-    visited = {folder.resolve()}
-    for root, folders, names in os.walk(folder, followlinks=True):
-        # A link may lead back to where it came from.
-        folders[:] = [name for name in folders if Path(root, name).resolve() not in visited]
-        visited |= {Path(root, name).resolve() for name in folders}
-        found += [path for name in names if (path := Path(root, name)).suffix.lower() == ".csv" and path.is_file()]
-    return sorted(found)
-
-
-def decode(path: Path) -> str:
-    """Return the file's text, strictly decoded as UTF-8 (with or without a byte-order mark) or else GB18030.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    content = path.read_bytes()
-    position = 0
-    for encoding in ENCODINGS:
-        try:
-            return content.decode(encoding)
-        except UnicodeDecodeError as error:
-            # The encoding that was right for longer is the likelier one.
-            position = max(position, error.start)
-    line = content.count(b"\n", 0, position) + 1
-    raise UsageError(f"{path} is neither UTF-8 nor GB18030: byte {position} (line {line}) cannot be decoded")
-
-
-class RecordLines:
-    """The lines of a text, remembering those that the CSV parser has taken for the current record."""
-
-    def __init__(self, text: str) -> None:
-        self._lines = io.StringIO(text, newline="")
-        self._returned: list[str] = []
-        self._taken: list[str] = []
-        self.first_line = 1
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = self._returned.pop() if self._returned else next(self._lines)
-        self._taken.append(line)
-        return line
-
-    def take(self, only_first: bool = False) -> tuple[int, str]:
-        """Start the next record; `only_first` starts it at the current one's second line, which is then read again.
-
-        Returns:
-            The number of the current record's first line, and the raw text taken.
+        Raises:
+            UsageError: the file is UTF-16.
         """
-        if only_first:
-            self._returned += reversed(self._taken[1:])
-            del self._taken[1:]
-        line, raw = self.first_line, "".join(self._taken)
-        self.first_line += len(self._taken)
-        self._taken.clear()
-        return line, raw
+        self.source = source
+        self.options = options
+        self.format = source.path.suffix.lower()
+        self.encoding = UTF8
+        if self.format != ".parquet":
+            self.encoding = options.encoding or detect_encoding(source.path)
 
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the records in order.
 
-def read_csv(path: Path, department: str) -> Iterator[Record]:
-    """Yield every record of a CSV with a header, in order; blank lines are no records.
+        Raises:
+            UsageError: the file as a whole cannot be read, or lacks a column.
+        """
+        return {".csv": self._csv, ".jsonl": self._json_lines, ".parquet": self._parquet}[self.format]()
 
-    A field may hold commas, doubled quotes and line breaks inside quotes. Where quotes or the number of fields are
-    wrong, the record's first line alone is given up and reading goes on behind it, so that a stray quote that makes a
-    record malformed takes no other along.
+    def _csv(self) -> Iterator[Record]:
+        """Read a CSV with a header."""
+        path = self.source.path
+        with path.open(encoding="latin-1", newline="") as file:
+            try:
+                records = CsvRecords(path, file)
+                header = [name.encode("latin-1").decode(self.encoding) for name in records.header]
+            except csv.Error as error:
+                raise UsageError(f"{path} has malformed quotes in its header") from error
+            except UnicodeDecodeError as error:
+                raise UsageError(f"the header of {path} is not {self.encoding}; name its --encoding") from error
+            if not header:
+                raise UsageError(f"{path} is empty; expected a header with department, title, ask, answer")
+            places = {name: header.index(column) for name, column in self._columns(header).items()}
+            records.category_first = 0 in (places.get("department"), places.get("sub_department"))
+            for record in records:
+                raw = record.raw.encode("latin-1")
+                if record.reason:
+                    yield Record(record.line, raw, None, record.reason)
+                else:
+                    fields = {name: record.values[place].encode("latin-1") for name, place in places.items()}
+                    yield self._record(record.line, raw, fields)
 
-    Raises:
-        UsageError: the file cannot be decoded, is empty, or its header lacks a column.
-    """
-    lines = RecordLines(decode(path))
-    records = csv.reader(lines, strict=True)
-    fields = read_header(path, records)
-    lines.take()
-    while True:
+    def _json_lines(self) -> Iterator[Record]:
+        """Read one JSON object a line; its keys are the columns, of which any but the required may be left out."""
+        found: dict[str, None] = {}
+        columns: dict[str, str] = {}
+        with self.source.path.open("rb") as file:
+            for line, raw in enumerate(file, 1):
+                if not raw.strip():
+                    continue
+                try:
+                    row = json.loads(raw.decode(self.encoding).removeprefix("\ufeff"))
+                except (ValueError, RecursionError) as error:
+                    reason = UNDECODABLE if isinstance(error, UnicodeDecodeError) else MALFORMED_JSON
+                    yield Record(line, raw, None, reason)
+                    continue
+                if isinstance(row, dict):
+                    if not columns or not row.keys() <= found.keys():
+                        found |= dict.fromkeys(row)
+                        columns = self._columns(list(found))
+                    yield self._record(line, raw, {name: row.get(column) for name, column in columns.items()})
+                elif isinstance(row, list) and not columns:
+                    raise UsageError(
+                        f"{self.source.path} begins with a JSON array; give one object a line (jq -c '.[]' FILE)"
+                    )
+                else:
+                    yield Record(line, raw, None, MALFORMED_JSON)
+
+    def _parquet(self) -> Iterator[Record]:
+        """Read a Parquet file."""
+        line = 0
         try:
-            values = next(records, None)
-            reason = None
-        except csv.Error:
-            values, reason = [], "malformed quotes"
-        if values and len(values) != len(fields):
-            reason = "wrong number of fields"
-        line, raw = lines.take(only_first=reason is not None)
-        if values is None:
-            return
-        if not values and not reason:
-            continue
-        consultation = None
-        if not reason:
-            named = {field: value for field, value in zip(fields, values, strict=True) if field}
-            consultation = cleaned(
-                Consultation(
-                    department=department,
-                    sub_department=named.get("sub_department", ""),
-                    title=named.get("title", ""),
-                    question=named["question"],
-                    answer=named["answer"],
+            with pq.ParquetFile(self.source.path) as file:
+                columns = self._columns(file.schema_arrow.names)
+                for column in columns.values():
+                    self._check_text(column, file.schema_arrow.field(column).type)
+                for batch in file.iter_batches(_PARQUET_ROWS, columns=list(columns.values())):
+                    # As bytes: a text that is no valid UTF-8 must cost its own row only.
+                    texts = [batch.column(name).cast(pa.string()).cast(pa.binary()) for name in columns.values()]
+                    for values in zip(*(column.to_pylist() for column in texts), strict=True):
+                        line += 1
+                        row = dict(zip(columns.values(), values, strict=True))
+                        raw = json.dumps(
+                            row, ensure_ascii=False, default=lambda value: value.decode(UTF8, "backslashreplace")
+                        )
+                        yield self._record(line, raw.encode(), dict(zip(columns, values, strict=True)))
+        except (pa.ArrowException, OSError) as error:
+            raise UsageError(f"{self.source.path} cannot be read as Parquet: {error}") from error
+
+    def _check_text(self, column: str, kind: pa.DataType) -> None:
+        """Refuse a Parquet column that holds no text."""
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        # A column without any value is of the type null.
+        kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+        if not any(is_kind(kind) for is_kind in kinds):
+            raise UsageError(f"{self.source.path}: the column `{column}` holds {kind}, not text")
+
+    def _columns(self, found: Sequence[str]) -> dict[str, str]:
+        """Return the column of each field that the file has one for.
+
+        A column that the user chose for one field serves no other by its name. In a department's folder a column
+        `department` holds the sub-department, as in the original corpus.
+        """
+        path = self.source.path
+        chosen = {name: column.lower() for name, column in self.options.columns.items()}
+        candidates = {
+            name: tuple(column for column in known if column not in chosen.values())
+            for name, known in COLUMN_NAMES.items()
+        } | {name: (column,) for name, column in chosen.items()}
+        if self.source.department and not {"department", "sub_department"} & chosen.keys():
+            candidates["sub_department"] += candidates.pop("department")
+        columns: dict[str, str] = {}
+        for name, known in candidates.items():
+            matching = [column for column in found if column.strip().lower() in known]
+            if len(matching) > 1:
+                raise UsageError(f"{path} has more than one column `{'` or `'.join(known)}`: {', '.join(found)}")
+            if matching:
+                columns[name] = matching[0]
+            elif name in (*REQUIRED, *chosen):
+                raise UsageError(
+                    f"{path} has no column `{'` or `'.join(known)}`; its columns are: {', '.join(found)} "
+                    f"(--columns {name}=COLUMN takes another)"
                 )
+        if "department" not in columns and not self.source.department and not self.options.department:
+            raise UsageError(
+                f"{path} does not say which department its records belong to; give --department NAME, or name the "
+                f"column (--columns department=COLUMN); its columns are: {', '.join(found)}"
             )
-            reason = fault_of(consultation)
-        yield Record(str(path), line, raw, None if reason else consultation, reason)
+        return columns
 
-
-def read_header(path: Path, records: Iterator[list[str]]) -> list[str | None]:
-    """Read the header and return the consultation's field in each column, None for a column of no use."""
-    try:
-        header = next((values for values in records if values), None)
-    except csv.Error as error:
-        raise UsageError(f"{path} has malformed quotes in its header") from error
-    if header is None:
-        raise UsageError(f"{path} is empty; expected a header with department, title, ask, answer")
-    fields = [COLUMNS.get(name.strip().lower()) for name in header]
-    for field in (*REQUIRED, *fields):
-        if field and fields.count(field) != 1:
-            names = "` or `".join(name for name, known in COLUMNS.items() if known == field)
-            problem = "no column" if field not in fields else "more than one column"
-            raise UsageError(f"{path} has {problem} `{names}`; its columns are: {', '.join(header)}")
-    return fields
-
-
-def fault_of(consultation: Consultation) -> str | None:
-    """Return why a cleaned consultation cannot be kept, or None."""
-    if not consultation.answer:
-        return "empty answer"
-    if not consultation.question_text:
-        return "empty question and title"
-    return None
+    def _record(self, line: int, raw: bytes, fields: dict[str, Any]) -> Record:
+        """Make a record of its fields: bytes in the file's encoding, texts, or None for an empty one."""
+        texts = {}
+        for name, value in fields.items():
+            try:
+                text = value.decode(self.encoding) if isinstance(value, bytes) else "" if value is None else value
+                if not isinstance(text, str):
+                    return Record(line, raw, None, NOT_TEXT)
+                text.encode()  # JSON can hold halves of characters.
+            except UnicodeError:
+                return Record(line, raw, None, UNDECODABLE)
+            if "\0" in text:
+                return Record(line, raw, None, NUL)
+            texts[name] = text
+        department = texts.get("department", "").strip() or self.source.department or self.options.department
+        if not department:
+            return Record(line, raw, None, NO_DEPARTMENT)
+        consultation = Consultation(
+            department=department,
+            sub_department=texts.get("sub_department", ""),
+            title=texts.get("title", ""),
+            question=texts["question"],
+            answer=texts["answer"],
+        )
+        return Record(line, raw, consultation)

@@ -5,6 +5,7 @@ The texts are made for demonstration; they are general knowledge and no advice t
 """
 
 import csv
+import io
 import itertools
 import json
 import random
@@ -20,12 +21,11 @@ import yaml
 from tqdm import tqdm
 
 from wenzhen.corpus.cleaning import normalized
-from wenzhen.corpus.schema import DEPARTMENTS, FACTS_FILE, NO_QUESTION, SOURCE_FILES, SOURCE_SIZES
+from wenzhen.corpus.schema import DATA_FOLDER, DEPARTMENTS, FACTS_FILE, NO_QUESTION, SOURCE_FILES, SOURCE_SIZES
 from wenzhen.folders import published_folder
 
 MANIFEST = "corpus.json"
 NOTICE_FILE = "README.txt"
-DATA_FOLDER = "Data_数据"
 # What a sample corpus holds; the first marks it as one.
 CONTENTS = (MANIFEST, FACTS_FILE, NOTICE_FILE, DATA_FOLDER)
 NOTICE = """本文件夹是演示用的合成语料：问答由模板和一张常识表拼成，没有真实患者，不能作为医疗建议。
@@ -44,7 +44,15 @@ FAULT_SHARES = {
     "no_question": 0.107,
     "duplicates": 0.05,
     "empty_answers": 0.002,
+    "html": 0.002,
+    "contacts": 0.002,
+    "unclosed_quotes": 0.0005,
+    "missing_fields": 0.0005,
+    "undecodable_bytes": 0.0005,
 }
+
+# A mobile number that is nobody's but the network's own.
+CONTACT = "有疑问请打电话：13800138000。"
 
 Row = list[str]  # department (the original's sub-department), title, ask, answer
 
@@ -166,11 +174,11 @@ def department_sizes(pairs: int) -> dict[str, int]:
     return sizes
 
 
-def plant_faults(rows: list[Row], rng: random.Random) -> dict[str, int]:
-    """Give some rows the original corpus' faults, at most one each, in place.
+def plant_faults(rows: list[Row], rng: random.Random) -> dict[str, list[int]]:
+    """Choose the rows that have the original corpus' faults, at most one each; change those in place that are texts.
 
     Returns:
-        How many rows have each fault of [`FAULT_SHARES`].
+        The rows that have each fault of [`FAULT_SHARES`]; [`csv_line`] makes the faults of the file's form.
     """
     # A handful of rows has no room for every fault and a sound row to duplicate.
     fewest = 1 if len(rows) > len(FAULT_SHARES) else 0
@@ -188,7 +196,25 @@ def plant_faults(rows: list[Row], rng: random.Random) -> dict[str, int]:
         rows[index] = list(rows[rng.choice(sound)])
     for index in planted["empty_answers"]:
         rows[index][3] = ""
-    return counts
+    for index in planted["html"]:
+        rows[index][3] += "<br/>祝好&hellip;"
+    for index in planted["contacts"]:
+        rows[index][3] += CONTACT
+    return planted
+
+
+def csv_line(row: Row, fault: str | None) -> bytes:
+    """Return a row as a line of the file, with a fault of its form where it has one."""
+    fields = row[:-1] if fault == "missing_fields" else row
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerow(fields)
+    line = text.getvalue().encode("gb18030")
+    if fault == "unclosed_quotes":
+        answer = row[-1].encode("gb18030")
+        line = line.removesuffix(answer + b"\n") + b'"' + answer + b"\n"
+    if fault == "undecodable_bytes":
+        line = line.removesuffix(b"\n") + b"\xff\n"
+    return line
 
 
 def write_sample_corpus(output: Path, pairs: int, seed: int, faults_wanted: bool, overwrite: bool) -> dict[str, Any]:
@@ -220,15 +246,15 @@ def write_sample_corpus(output: Path, pairs: int, seed: int, faults_wanted: bool
                 rows.append(row)
                 progress.update()
             rng.shuffle(rows)
-            if faults_wanted:
-                for fault, count in plant_faults(rows, rng).items():
-                    planted[fault] += count
+            faults = plant_faults(rows, rng) if faults_wanted else {}
+            for fault, indices in faults.items():
+                planted[fault] += len(indices)
+            fault_of = {index: fault for fault, indices in faults.items() for index in indices}
             path = folder / DATA_FOLDER / SOURCE_FILES[department]
             path.parent.mkdir(parents=True)
-            with path.open("w", encoding="gb18030", newline="") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(["department", "title", "ask", "answer"])
-                writer.writerows(rows)
+            with path.open("wb") as file:
+                file.write(csv_line(["department", "title", "ask", "answer"], None))
+                file.writelines(csv_line(row, fault_of.get(index)) for index, row in enumerate(rows))
         manifest = {"pairs": pairs, "seed": seed, "departments": sizes, "faults": planted}
         for name, content in ((MANIFEST, manifest), (FACTS_FILE, facts())):
             (folder / name).write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

@@ -1,6 +1,7 @@
 """What a consultation is, in every room: the departments, the columns, and which text is the question."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from datasets import ClassLabel, Features, Value
@@ -8,6 +9,7 @@ from datasets import ClassLabel, Features, Value
 DEPARTMENTS = ("男科", "内科", "妇产科", "肿瘤科", "儿科", "外科")
 
 # Folder and file of each department in the original corpus, and how many question-answer pairs it holds there.
+DATA_FOLDER = "Data_数据"
 SOURCE_FILES = {
     "男科": "Andriatria_男科/男科5-13000.csv",
     "内科": "IM_内科/内科5000-33000.csv",
@@ -20,11 +22,14 @@ SOURCE_SIZES = {"男科": 94_596, "内科": 220_606, "妇产科": 183_751, "肿�
 
 NO_QUESTION = "无"
 FACTS_FILE = "facts.json"
+# What every part relies on.
+COLUMNS = ("id", "department", "sub_department", "title", "question", "answer")
+TEXT_COLUMNS = ("title", "question", "answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Consultation:
-    """One question-answer pair of the corpus; `department` is one of [`DEPARTMENTS`]."""
+    """One question-answer pair; `department` is one of [`DEPARTMENTS`] or another that the corpus has."""
 
     department: str
     sub_department: str
@@ -52,21 +57,24 @@ def question_text(title: str, question: str, with_title: bool = False) -> str:
         question: the patient's own words.
         with_title: put the title before the question where both say something.
     """
-    title, question = ("" if text.strip() == NO_QUESTION else text.strip() for text in (title, question))
+    title, question = title.strip(), question.strip()
+    title = "" if title == NO_QUESTION else title
+    question = "" if question == NO_QUESTION else question
     if with_title and title and question:
         return f"{title}\n{question}"
     return question or title
 
 
-def features() -> Features:
-    """Return the columns of every split of a dataset."""
+def features(departments: Sequence[str] = DEPARTMENTS) -> Features:
+    """Return the columns of every split; `too_long` marks a record beyond the length bounds it was built with."""
     return Features(
         {
             "id": Value("string"),
-            "department": ClassLabel(names=list(DEPARTMENTS)),
+            "department": ClassLabel(names=list(departments)),
             "sub_department": Value("string"),
             "title": Value("string"),
             "question": Value("string"),
             "answer": Value("string"),
+            "too_long": Value("bool"),
         }
     )
