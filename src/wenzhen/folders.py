@@ -65,7 +65,8 @@ def published_folder(folder: Path, contents: Sequence[str], overwrite: bool) -> 
     # A link leads to where the result belongs, and stays.
     folder = folder.resolve()
     prefix = f".{folder.name}.draft-"
-    for abandoned in folder.parent.glob(f"{glob.escape(prefix)}*"):
+    # mkdtemp adds eight characters; an output named as another's draft has more.
+    for abandoned in folder.parent.glob(f"{glob.escape(prefix)}{'?' * 8}"):
         clear_abandoned(abandoned, folder)
     check_output_folder(folder, contents, overwrite)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -242,3 +242,10 @@ def test_other_encodings_are_refused_with_a_way_out(name):
     with pytest.raises(UsageError, match="cannot be read; give one that keeps ASCII bytes") as error:
         check_encoding(name)
     assert str(error.value).startswith(f"--encoding {name} ")
+
+
+def test_a_dataset_built_inside_the_input_and_hidden_folders_are_no_corpus(tmp_path):
+    for name in ("records.csv", "out/dataset_dict.json", "out/rejects.jsonl", "out/train/x.csv", ".out.draft-1/a.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("", encoding="utf-8")
+    assert [source.name for source in find_sources(tmp_path)[0]] == ["records.csv"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from datasets import Dataset, load_from_disk
 
-from wenzhen.corpus.schema import COLUMNS
+from wenzhen.corpus.schema import COLUMNS, DATASET_FILE
 from wenzhen.corpus.splitting import SPLITS
 from wenzhen.errors import UsageError
 
@@ -18,7 +18,7 @@ def load_split(folder: Path, split: str) -> Dataset:
     """
     if split not in SPLITS:
         raise UsageError(f"no split `{split}`; there are: {', '.join(SPLITS)}")
-    if not (folder / "dataset_dict.json").is_file() or not (folder / split).is_dir():
+    if not (folder / DATASET_FILE).is_file() or not (folder / split).is_dir():
         raise UsageError(
             f"{folder} holds no dataset with a {split} split; make one with data_scripts/build_dataset.py"
         )

@@ -146,7 +146,7 @@ class SourceReader:
                             row, ensure_ascii=False, default=lambda value: value.decode(UTF8, "backslashreplace")
                         )
                         yield self._record(line, raw.encode(), dict(zip(columns, values, strict=True)))
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{self.source.path} cannot be read as Parquet: {error}") from error
 
     def _check_text(self, column: str, kind: pa.DataType) -> None:

@@ -22,6 +22,8 @@ SOURCE_SIZES = {"男科": 94_596, "内科": 220_606, "妇产科": 183_751, "肿�
 
 NO_QUESTION = "无"
 FACTS_FILE = "facts.json"
+# Marks a folder as a dataset that `DatasetDict.save_to_disk` has written.
+DATASET_FILE = "dataset_dict.json"
 # What every part relies on.
 COLUMNS = ("id", "department", "sub_department", "title", "question", "answer")
 TEXT_COLUMNS = ("title", "question", "answer")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from wenzhen.corpus.schema import DEPARTMENTS, SOURCE_FILES
+from wenzhen.corpus.schema import DATASET_FILE, DEPARTMENTS, SOURCE_FILES
 from wenzhen.errors import UsageError
 
 FORMATS = (".csv", ".jsonl", ".parquet")
@@ -71,12 +71,15 @@ def find_sources(where: Path, default_department: str | None = None) -> tuple[li
 
 
 def find_files(folder: Path) -> list[Path]:
-    """Return every file of a known format below a folder, but hidden ones; links are followed, no folder twice."""
+    """Return every file of a known format below a folder; links are followed, no folder twice.
+
+    What is hidden is left out, and so are datasets that were built there.
+    """
     found: list[Path] = []
     visited: set[Path] = set()
     for root, folders, names in os.walk(folder, followlinks=True):
         # A link may lead back to where it came from, or to its neighbour, which keeps its own name.
-        if (place := Path(root).resolve()) in visited:
+        if (place := Path(root).resolve()) in visited or DATASET_FILE in names:
             folders.clear()
             continue
         visited.add(place)
