@@ -15,6 +15,7 @@ import pytest
 from datasets import load_from_disk
 from huggingface_hub import HfApi, constants
 
+from helpers import ROOT
 from hub_server import Account, Hub
 from hub_store import File, Repository
 from wenzhen.errors import RunError, UsageError
@@ -61,6 +62,22 @@ def test_a_fresh_process_loads_what_a_fresh_process_pushed(hub: Hub, folder: Pat
     first = pushed["train"][0]
     department = pushed["train"].features["department"].int2str(first["department"])
     assert printed.endswith("\n".join((first["question"], first["answer"], department, "")))
+
+
+def test_the_script_builds_and_pushes_in_one_command(hub: Hub, corpus: Path, tmp_path: Path) -> None:
+    environment = hub.environment(tmp_path / "home")
+    script = [sys.executable, str(ROOT / "data_scripts/build_dataset.py"), "--output", str(tmp_path / "dataset")]
+    for arguments in (["--input", str(corpus), "--push", NAME, "--private"], ["--push", NAME]):
+        result = subprocess.run(
+            [*script, *arguments], env=os.environ | environment, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.splitlines()[-1] == f"pushed: {hub.url}/datasets/{NAME}"
+    assert repository(hub).private
+    assert len(repository(hub).commits) == 2
+    load = f"from datasets import load_dataset\nprint({{k: len(v) for k, v in load_dataset({NAME!r}).items()}})"
+    splits = json.loads((tmp_path / "dataset/report.json").read_text(encoding="utf-8"))["splits"]
+    assert run_python(load, tmp_path, environment).splitlines()[-1] == str(splits)
 
 
 def test_everything_meant_for_others_is_published_and_nothing_else(client: Hub, folder: Path) -> None:
