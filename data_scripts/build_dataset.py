@@ -107,6 +107,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def options(arguments: argparse.Namespace) -> BuildOptions:
     """Put the arguments into the options of a build."""
+    if arguments.department is not None and not arguments.department.strip().isprintable():
+        raise UsageError(f"--department must be a name, got {arguments.department!r}")
     if arguments.department is not None and not arguments.department.strip():
         raise UsageError("--department is empty")
     skip = frozenset(step.strip() for step in arguments.skip.split(",") if step.strip())
@@ -147,7 +149,7 @@ def print_report(report: dict[str, Any]) -> None:
         if count != 0:
             print(f"not cleaned: {step}" if count is None else f"cleaned: {count:,} {step}".replace("_", " "))
     for name in report["ignored_files"]:
-        print(f"ignored: {name} (in no department's folder)")
+        print(f"ignored: {name} (no readable file, or in no department's folder)")
     print(", ".join(f"{name} {count:,}" for name, count in report["splits"].items()))
     for name, key in (("this split", "leakage"), ("a random split", "leakage_of_random_split")):
         leaks = ", ".join(f"{counts['test']:,} {kind}" for kind, counts in report[key].items() if counts)

@@ -66,7 +66,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     for name, smallest in (("vocab_size", 5), ("min_frequency", 1), ("sample_size", 1)):
         value = getattr(arguments, name)
         if value is not None and value < smallest and (name, value) != ("sample_size", -1):
-            why = " (four tokens are special)" if name == "vocab_size" else ""
+            why = {"vocab_size": " (four tokens are special)", "sample_size": ", or -1 for all records"}.get(name, "")
             raise UsageError(f"--{name.replace('_', '-')} must be at least {smallest}{why}, got {value}")
     if arguments.compare:
         idle = [name for name in ("output", "kind", "min_frequency", "overwrite") if getattr(arguments, name)]

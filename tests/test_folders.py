@@ -3,6 +3,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -171,3 +172,21 @@ def test_what_a_living_run_holds_is_left_alone(tmp_path):
         shutil.rmtree(folder)
         (draft / CONTENTS[0]).write_text("slower")
     assert (folder / CONTENTS[0]).read_text() == "slower"
+
+
+def test_what_came_into_the_output_meanwhile_is_kept(tmp_path):
+    folder = tmp_path / "result"
+    with pytest.raises(UsageError, match=r"thesis\.doc"), published_folder(folder, CONTENTS, overwrite=True) as draft:
+        (draft / MARKER).write_text("1", encoding="utf-8")
+        folder.mkdir()
+        (folder / "thesis.doc").write_text("precious", encoding="utf-8")
+    assert contents(tmp_path) == {"result/thesis.doc": "precious"}
+
+
+def test_the_current_folder_and_a_link_to_itself_are_no_output(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    for output, problem in ((".", "cannot be replaced"), ("loop", "leads to itself")):
+        with pytest.raises(UsageError, match=problem):
+            publish(Path(output), "1")
+    assert [path.name for path in tmp_path.iterdir()] == ["loop"]

@@ -1,10 +1,14 @@
 """The command that trains and compares tokenizers."""
 
 import json
+import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from data_scripts.train_tokenizer import main
+from datasets import Dataset, DatasetDict
 
 from wenzhen.corpus.loading import load_split
 from wenzhen.errors import UsageError, run
@@ -59,7 +63,7 @@ def test_comparison_for_a_program(dataset: Path, capsys: pytest.CaptureFixture[s
         (["--output", "x", "--vocab-size", "4"], "--vocab-size must be at least 5"),
         (["--output", "x", "--min-frequency", "0"], "--min-frequency must be at least 1, got 0"),
         (["--output", "x", "--kind", "bpe", "--sample-size", "0"], "--sample-size must be at least 1"),
-        (["--output", "x", "--kind", "bpe", "--sample-size", "-2"], "--sample-size must be at least 1"),
+        (["--output", "x", "--kind", "bpe", "--sample-size", "-2"], "at least 1, or -1 for all records, got -2"),
         (["--output", "x", "--kind", "unigram", "--min-frequency", "2"], "--min-frequency means nothing to unigram"),
         (["--output", "x", "--sample-size", "9"], "--sample-size means nothing to character"),
         (["--output", "x", "--json"], "--json goes with --compare"),
@@ -80,3 +84,73 @@ def test_impossible_vocabulary_leaves_nothing_behind(
     assert run(main, words) == 2
     assert "99 tokens is too small for wordpiece" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def saved_dataset(folder: Path, answers: list[Any], validation: list[Any] | None = None) -> str:
+    """Save a dataset whose only texts are its answers."""
+    splits = {"train": answers, "validation": answers if validation is None else validation, "test": answers}
+    names = ("id", "department", "sub_department", "title", "question")
+    rows = {split: {name: [""] * len(texts) for name in names} for split, texts in splits.items()}
+    DatasetDict(
+        {split: Dataset.from_dict(rows[split] | {"answer": texts}) for split, texts in splits.items()}
+    ).save_to_disk(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("words", [*(["--output", "x", "--kind", kind] for kind in KINDS), ["--compare"]])
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ([], "the train split of .*dataset holds no record"),
+        ([""], "there is no text to learn from"),
+        ([7], "the train split of .*dataset holds other than texts in the columns answer"),
+        (["头痛", None], "the train split of .*dataset holds other than texts in the columns answer"),
+    ],
+)
+def test_a_dataset_without_texts_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], answers: list[Any], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dataset = saved_dataset(tmp_path / "dataset", answers)
+    with pytest.raises(UsageError, match=message):
+        main(["--dataset", dataset, *words])
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
+
+
+def test_a_comparison_without_texts_to_measure_on_is_refused(tmp_path: Path) -> None:
+    dataset = saved_dataset(tmp_path, ["头痛"], validation=[""])
+    with pytest.raises(UsageError, match="no text to measure on"):
+        main(["--dataset", dataset, "--compare"])
+
+
+def test_an_impossible_kind_gets_its_reason_and_the_others_their_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = saved_dataset(tmp_path, ["🤒🤧"] * 3)
+    assert main(["--dataset", dataset, "--compare", "--json"]) == 0
+    rows = {row.pop("kind"): row for row in json.loads(capsys.readouterr().out)}
+    assert list(rows) == list(KINDS)
+    assert list(rows["wordpiece"]) == ["impossible"]
+    assert [rows[kind]["round_trip"] for kind in ("character", "bpe", "unigram")] == [1, 1, 1]
+    assert main(["--dataset", dataset, "--compare"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3].startswith("wordpiece impossible: no letter of the texts")
+    assert lines[4].split()[0] == "unigram" and lines[4].endswith("100.00%")
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "state", "no state"])
+def test_a_damaged_dataset_is_named(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    folder = tmp_path / "dataset"
+    shutil.copytree(dataset, folder, ignore=shutil.ignore_patterns("cache-*"))
+    [arrow], state = (folder / "train").glob("data-*.arrow"), folder / "train" / "state.json"
+    if damage in ("cut", "empty"):
+        os.truncate(arrow, 1000 if damage == "cut" else 0)
+    elif damage == "state":
+        state.write_text("{", encoding="utf-8")
+    else:
+        state.unlink()
+    assert run(main, ["--dataset", str(folder), "--output", str(tmp_path / "t")]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: the train split of {folder} cannot be read: ")

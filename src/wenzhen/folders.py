@@ -2,6 +2,7 @@
 
 import fcntl
 import glob
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -62,8 +63,13 @@ def published_folder(folder: Path, contents: Sequence[str], overwrite: bool) -> 
     Raises:
         UsageError: as [`check_output_folder`].
     """
-    # A link leads to where the result belongs, and stays.
-    folder = folder.resolve()
+    try:
+        # A link leads to where the result belongs, and stays.
+        folder = folder.resolve()
+    except RuntimeError as error:
+        raise UsageError(f"the output {folder} is a link that leads to itself") from error
+    if os.path.ismount(folder) or Path.cwd().is_relative_to(folder):
+        raise UsageError(f"the output {folder} cannot be replaced where it stands; name a folder inside it")
     prefix = f".{folder.name}.draft-"
     # mkdtemp adds eight characters; an output named as another's draft has more.
     for abandoned in folder.parent.glob(f"{glob.escape(prefix)}{'?' * 8}"):
@@ -77,6 +83,8 @@ def published_folder(folder: Path, contents: Sequence[str], overwrite: bool) -> 
             draft = aside / "new"
             draft.mkdir()
             yield draft
+            # Somebody may have put something there meanwhile.
+            check_output_folder(folder, contents, overwrite)
             replace_folder(folder, draft, aside / "old")
         finally:
             shutil.rmtree(aside, ignore_errors=True)

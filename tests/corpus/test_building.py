@@ -432,6 +432,8 @@ def test_the_leak_of_the_random_split_is_that_of_a_build_with_it(similar, other)
     _, reports = similar
     for kind in ("questions", "answers"):
         assert reports[other]["leakage_of_random_split"][kind] == reports["random"]["leakage"][kind]
+    for kind in ("questions", "answers", "near_duplicates"):
+        assert reports["groups"]["leakage_of_random_split"][kind] == reports["random"]["leakage"][kind]
         assert reports["random"]["leakage_of_random_split"][kind] == reports["random"]["leakage"][kind]
 
 

@@ -91,9 +91,22 @@ def test_normalizing_twice_changes_nothing_more():
         ("&amp;lt;b&amp;gt;胃痛", "胃痛"),
         ("<<b>b>胃痛", "胃痛"),
         ("&#60;b&#x3E;胃痛", "胃痛"),
+        ("胃<!-- 一 <!-- 二 --> 三 -->痛", "胃痛"),
+        ("维生素B<b>12</b>", "维生素B12"),
+        ("维生素B<b style='color:red'>片", "维生素B片"),
+        ("多喝水<p>多休息", "多喝水多休息"),
+        ("做CT\n<p>多休息", "做CT\n多休息"),
+        ('<img src=/a.png?b=1 alt="胃镜">胃镜', "胃镜"),
         # No tags.
         ("血压<140且>90", "血压<140且>90"),
         ("血压<140>", "血压<140>"),
+        ("a<b>c的情况", "a<b>c的情况"),
+        ("如果x<p>y", "如果x<p>y"),
+        ("当x <i> 3时", "当x <i> 3时"),
+        ("甲<b 且丙>丁", "甲<b 且丙>丁"),
+        ("若x<i 或 y>3 则用药", "若x<i 或 y>3 则用药"),
+        ("若x<i or y>3", "若x<i or y>3"),
+        ("若x<th 或 y>3", "若x<th 或 y>3"),
         ("服用<某药>三天", "服用<某药>三天"),
         ("<阿莫西林>与<p53>", "<阿莫西林>与<p53>"),
         ("p<0.05，r>0.3", "p<0.05，r>0.3"),
@@ -114,6 +127,22 @@ def test_html_undoes_escaping_however_often_it_was_done(text, times):
     for _ in range(times):
         escaped = html.escape(escaped)
     assert without_html(escaped) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("&" + "amp;" * 20_000 + "lt;", "<"),
+        ("<!--" * 20_000, "<!--" * 20_000),
+        # Tags nested that deep are left in part.
+        ("<td" * 20_000 + ">" * 20_000, "<td" * 19_992 + ">" * 19_992),
+        ("<b" * 20_000 + ">" * 20_000, "<b" * 20_000 + ">" * 20_000),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_html_of_a_long_text_takes_no_longer_than_its_length(text, expected):
+    # These would take minutes if a search, or a pass, went over the rest of the text for each of its places.
+    assert without_html(text) == expected
 
 
 # --- control characters and blanks
@@ -155,6 +184,10 @@ def test_control_characters(text, expected):
 )
 def test_runs_of_blanks(text, expected):
     assert without_space_runs(text) == expected
+
+
+def test_a_long_run_of_blanks_takes_no_longer_than_its_length():
+    assert without_space_runs("胃" + " \u3000" * 50_000 + "痛" + " \n" * 50_000 + "热") == "胃 痛\n热"
 
 
 # --- the cleaner

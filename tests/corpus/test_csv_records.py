@@ -185,7 +185,7 @@ def test_an_open_quote_that_a_later_record_closes_shows_by_the_category(read):
     assert records == [
         (2, FIRST, ["骨科", "肩痛", "抬手疼", "先休息"], None),
         (3, CLOSED_BY_ANOTHER[0], [], "unclosed quote"),
-        (4, CLOSED_BY_ANOTHER[1], ["骨科", "肩痛", '医生说是冻结肩"', "要锻炼"], None),
+        (4, CLOSED_BY_ANOTHER[1], [], "unclosed quote"),
         (5, FIRST, ["骨科", "肩痛", "抬手疼", "先休息"], None),
     ]
     # Nothing tells it from a field with a line break where the first column is anything.
@@ -200,6 +200,8 @@ def test_an_open_quote_that_a_later_record_closes_shows_by_the_category(read):
         "你好\n外科,先拍片,再看,再说",  # no category here
         "你好\n内科,先拍片,再看,再说",  # one record alone has this first value
         "分析\n你好,看描述,考虑,肩周炎\n祝好",  # the inner line comes twice in the file, but begins no record
+        "可以挂\n骨科,外科,儿科,都行\n谢谢",  # the closing line is no record
+        "可以挂\n骨科,外科,儿科,都行\n骨科,或者,外科,都,行",  # five fields
     ],
 )
 def test_a_line_in_a_field_that_begins_no_record_is_text(read, field):
@@ -211,4 +213,66 @@ def test_a_line_in_a_field_that_begins_no_record_is_text(read, field):
 def test_the_category_is_known_in_any_order_of_records(read):
     # What is seen first is the record that swallows.
     _, records = read(HEADER + "".join(CLOSED_BY_ANOTHER) + FIRST * 2, category_first=True)
-    assert [reason for *_, reason in records] == ["unclosed quote", None, None, None]
+    assert [reason for *_, reason in records] == ["unclosed quote", "unclosed quote", None, None]
+
+
+@pytest.mark.parametrize("category_first", [False, True])
+def test_the_records_between_an_open_quote_and_what_closes_it_are_kept(read, category_first):
+    between = [f"骨科,题{number},问{number},答{number}\n" for number in range(4)]
+    _, records = read(
+        HEADER + CLOSED_BY_ANOTHER[0] + "".join(between) + CLOSED_BY_ANOTHER[1] + FIRST, "utf-8", category_first
+    )
+    assert [(raw, reason) for _, raw, _, reason in records] == [
+        (CLOSED_BY_ANOTHER[0], "unclosed quote"),
+        *((raw, None) for raw in between),
+        (CLOSED_BY_ANOTHER[1], "unclosed quote"),
+        (FIRST, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "一,二,三,四\n" * 3,  # three lines of four fields
+        "一,二,三,四\n" * 9 + "完",  # the closing line is no record
+        "一,二,三,四\n" * 9 + "一,二,三\n" + "一,二,三,四",  # one line between is none
+    ],
+)
+def test_some_lines_that_look_like_records_are_text(read, field):
+    body = f'头,题,问,"如下\n{field}"\n{FIRST}'
+    _, records = read(HEADER + body)
+    assert [fields for *_, fields, _ in records] == list(csv.reader(io.StringIO(body, newline="")))
+
+
+def test_a_list_in_a_file_of_two_columns_is_text(read):
+    steps = "\n".join(f"{number},多喝水" for number in range(1, 9))
+    _, records = read(f'问题,回答\n咳嗽,"建议:\n{steps}"\n')
+    assert [fields for *_, fields, _ in records] == [["咳嗽", f"建议:\n{steps}"]]
+
+
+def test_in_a_single_column_no_line_is_a_record(read):
+    text = "\n".join("一二三四")
+    _, records = read(f'正文\n"{text * 5}"\n')
+    assert [fields for *_, fields, _ in records] == [[text * 5]]
+
+
+def test_a_closing_line_that_alone_is_over_a_mebibyte_is_no_crash(read):
+    half = "x" * 600_000
+    _, records = read(f'{HEADER}骨科,"题\n,"",",{half},{half}\n{FIRST}{FIRST}', category_first=True)
+    assert [fields[1] for *_, fields, _ in records] == ['题\n,",', "肩痛", "肩痛"]
+
+
+def test_a_record_of_256_lines_is_read_and_a_longer_one_given_back_by_lines(read):
+    fits, longer = (f'骨科,题,问,"{f"续{chr(10)}" * lines}"\n' for lines in (255, 256))
+    _, records = read("\n" * 300 + HEADER + fits + longer + FIRST)
+    assert [(line, raw) for line, raw, _, reason in records if not reason] == [(302, fits), (302 + 256 + 257, FIRST)]
+    assert [reason for *_, reason in records[1:-1]] == ["unclosed quote"] + ["wrong number of fields"] * 255 + [
+        "unclosed quote"
+    ]
+
+
+def test_lines_that_each_open_a_quote_are_given_back_one_by_one(read):
+    lines = [f'x{number}","y\n' for number in range(1_000)]
+    _, records = read(HEADER + "".join(lines))
+    assert [raw for _, raw, *_ in records] == lines
+    assert all(reason for *_, reason in records)

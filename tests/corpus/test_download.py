@@ -200,6 +200,28 @@ def test_refusals_are_not_tried_again(server, fetch, code):
     assert not fetch.path.exists()
 
 
+@pytest.mark.parametrize("location", ["http://[::/", "http://127.0.0.1/\xff\xfe"])
+def test_a_redirect_to_what_is_no_url_is_one_line(server, fetch, location):
+    server.plans[NAME] = [status(302, location=location)]
+    with pytest.raises(RunError, match=rf"{server.url}/Data_.*\.csv cannot be fetched: ") as caught:
+        fetch()
+    assert "\n" not in str(caught.value)
+    assert (server.ranges, fetch.waits) == ([None], [])
+
+
+def test_a_length_of_thousands_of_digits_is_none(server, fetch):
+    digits = "9" * 5_000
+    fetch.part.write_bytes(server.files[NAME][:100])
+    server.plans[NAME] = [
+        status(206, content_range=f"bytes {digits}-1/*"),
+        status(200, content_length=digits),
+        status(206, content_range=f"bytes 0-1/{digits}"),
+    ]
+    server.default = range_ignored
+    fetch()
+    assert len(server.ranges) == 4
+
+
 def test_a_refusal_leaves_what_had_arrived(server, fetch):
     server.plans[NAME] = [dropped(17_000), status(403)]
     with pytest.raises(RunError, match="403 Forbidden"):

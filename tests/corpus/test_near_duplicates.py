@@ -1,4 +1,8 @@
+import os
+import pickle
 import random
+import signal
+import subprocess
 import sys
 from itertools import combinations
 
@@ -9,6 +13,8 @@ import pytest
 from wenzhen.corpus import near_duplicates as module
 from wenzhen.corpus.near_duplicates import (
     THRESHOLD,
+    batches_of,
+    fresh_process,
     near_duplicates,
     near_duplicates_in_each,
     shingles_of,
@@ -205,6 +211,52 @@ def test_one_text_is_a_group_and_no_text_is_none():
     assert groups_of([]) == []
 
 
+def form_letters(count):
+    """Return texts of 170 common and 25 own characters: each pair shares 166 of 216 5-grams, or 0.77."""
+    rng = random.Random(11)
+    return [characters(170) + "".join(rng.choices(HAN, k=25)) for _ in range(count)]
+
+
+def test_the_pairs_compared_grow_with_the_texts_and_not_their_square(monkeypatch):
+    compared = 0
+
+    def counted(one, other):
+        nonlocal compared
+        compared += 1
+        return similarity(one, other)
+
+    monkeypatch.setattr(module, "similarity", counted)
+    monkeypatch.setattr(module, "_ROUNDS", 4)
+    texts = form_letters(1_000)
+    assert groups_of(texts) == list(range(1_000))
+    # In each of 16 bands a text meets at most four others, and not one half of the 499,500 pairs.
+    assert compared <= 16 * 4 * 1_000
+
+
+def test_texts_alike_are_found_among_form_letters():
+    letters = form_letters(400)
+    # 2 of 191 5-grams are others: 189 / 193 = 0.98.
+    texts = [*letters, *(letter[:-2] + "好了" for letter in letters)]
+    groups = groups_of(texts)
+    assert np.mean([groups[place] == groups[place + 400] for place in range(400)]) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([1_999_000] * 3, [1, 1, 1]),
+        ([900_000] * 4, [2, 2]),
+        ([100, 3_000_000, 1, 1], [1, 3]),
+        ([1] * 5_200, [4_987, 213]),
+    ],
+)
+def test_batches_are_of_some_2_m_characters(lengths, expected):
+    texts = pa.array(["痛" * length for length in lengths], pa.large_string())
+    batches = list(batches_of(texts))
+    assert pa.chunked_array(batches).combine_chunks() == texts
+    assert [len(batch) for batch in batches] == expected
+
+
 def test_a_signature_depends_on_its_own_text_alone():
     texts = ["胃痛两天，饭后加重", "痛", "😊头痛😊头痛😊头痛", "胃痛两天，饭后加重吗", "发热" * 40]
     together = signatures_of(texts)
@@ -235,6 +287,49 @@ def test_each_column_is_grouped_by_itself(monkeypatch):
     # As in processes of their own.
     monkeypatch.setattr(module, "_WORTH_A_PROCESS", 0)
     assert [groups.tolist() for groups in near_duplicates_in_each(columns)] == expected
+
+
+def test_the_process_takes_no_module_from_the_current_directory(monkeypatch, tmp_path):
+    for name in ("random", "rensa", "numpy", "wenzhen"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(7)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "_WORTH_A_PROCESS", 0)
+    columns = [pa.array(["胃痛", "发热"], pa.large_string())] * 2
+    assert [groups.tolist() for groups in near_duplicates_in_each(columns)] == [[0, 1]] * 2
+
+
+@pytest.mark.parametrize("handed", [0, 10, None])
+def test_the_process_ends_silently_when_its_parent_is_gone(handed):
+    texts = pickle.dumps(pa.array([characters(30, 0x4E00 + number) for number in range(5_000)]))
+    process = subprocess.run(
+        [sys.executable, "-P", "-m", module.__name__], input=texts[:handed], capture_output=True, timeout=60
+    )
+    assert (process.returncode, process.stdout, process.stderr) == (1, b"", b"")
+
+
+def test_an_interrupted_search_kills_its_process(monkeypatch, capfd):
+    started = []
+
+    def interrupted(texts):
+        raise KeyboardInterrupt
+
+    def started_process():
+        started.append(fresh_process())
+        return started[-1]
+
+    monkeypatch.setattr(module, "_WORTH_A_PROCESS", 0)
+    monkeypatch.setattr(module, "near_duplicates", interrupted)
+    monkeypatch.setattr(module, "fresh_process", started_process)
+    with pytest.raises(KeyboardInterrupt):
+        near_duplicates_in_each([pa.array(["胃痛"], pa.large_string())] * 2)
+    assert [process.returncode for process in started] == [-signal.SIGKILL]
+    assert capfd.readouterr().err == ""
+
+
+def test_ctrl_c_does_not_reach_the_process():
+    process = fresh_process()
+    assert os.getpgid(process.pid) != os.getpgid(0)
+    process.communicate()
 
 
 def test_a_process_that_fails_is_told(monkeypatch):

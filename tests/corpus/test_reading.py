@@ -176,8 +176,8 @@ def test_each_fault_has_its_reason_and_line_and_raw_bytes(read):
     ("header", "row", "reasons"),
     [
         # Only in the column of the departments does a line's beginning tell a record.
-        ("department,title,ask,answer", "消化科,反酸,{},少吃", ["unclosed quote", None, None, None]),
-        ("sub_department,title,ask,answer", "消化科,反酸,{},少吃", ["unclosed quote", None, None, None]),
+        ("department,title,ask,answer", "消化科,反酸,{},少吃", ["unclosed quote"] * 2 + [None] * 2),
+        ("sub_department,title,ask,answer", "消化科,反酸,{},少吃", ["unclosed quote"] * 2 + [None] * 2),
         ("title,department,ask,answer", "反酸,消化科,{},少吃", [None, None, None]),
     ],
 )
@@ -270,8 +270,8 @@ def test_a_damaged_line_costs_itself_alone(read):
         (sound, None),
         (b'{"ask": "\xff", "answer": "a"}\n', "undecodable bytes"),
         (b'{"ask": "q", "answer": "a"\n', "malformed JSON"),
-        (b"[1, 2]\n", "malformed JSON"),
-        (b'"text"\n', "malformed JSON"),
+        (b"[1, 2]\n", "no JSON object"),
+        (b'"text"\n', "no JSON object"),
         (b"[" * 100_000 + b"\n", "malformed JSON"),
         (b'{"ask": ' + b"1" * 5_000 + b', "answer": "a"}\n', "malformed JSON"),
         (b'{"ask": 7, "answer": "a"}\n', "field is not text"),
@@ -317,9 +317,58 @@ def test_a_json_array_is_refused_with_a_way_out(read):
         read('[{"ask": "问", "answer": "答"}]', ".jsonl")
 
 
-def test_lines_that_name_a_field_in_two_ways_are_refused(read):
-    with pytest.raises(UsageError, match="more than one column"):
-        read(json_lines({"ask": "问", "answer": "答"}, {"question": "问", "answer": "答"}), ".jsonl")
+def test_each_object_is_read_by_its_own_keys(read):
+    rows = [
+        {"department": "消化科", "error": "超时"},
+        {"ask": "问一", "answer": "答一"},
+        {"Question": "问二", "回答": "答二"},
+        {"ask": "问三", "question": "问三", "answer": "答三"},
+        {"question": "问四", "answer": "答四", "note": 7},
+    ]
+    records = read(json_lines(*rows), ".jsonl")
+    assert places(records) == [(1, None), (2, None), (3, None), (4, "a field in more than one column"), (5, None)]
+    assert [texts(record)[2:] for record in records if record.consultation] == [
+        ["", ""],
+        ["问一", "答一"],
+        ["问二", "答二"],
+        ["问四", "答四"],
+    ]
+
+
+def test_a_new_key_in_every_object_costs_nothing(read):
+    rows = [{"ask": "问", "answer": "答", f"k{number}": "x"} for number in range(3_000)]
+    assert {tuple(texts(record)) for record in read(json_lines(*rows), ".jsonl")} == {("", "", "问", "答")}
+
+
+def test_of_a_key_twice_in_an_object_the_last_value_counts(read):
+    [record] = read('{"ask": "问一", "ask": "问二", "answer": "答"}', ".jsonl")
+    assert texts(record)[2] == "问二"
+
+
+@pytest.mark.parametrize(
+    "row", [{"error": "超时"}, {}, {"ask": "问"}, {"ask": "问", "question": "问", "answer": "答"}]
+)
+def test_objects_of_which_none_has_all_columns_are_refused(read, row):
+    sound = {"ask": "问", "answer": "答"}
+    for rows in ([row], [row] * 1_000 + [sound]):
+        with pytest.raises(UsageError, match=r"x\.jsonl has (no|more than one) column `"):
+            read(json_lines(*rows), ".jsonl")
+    assert len(read(json_lines(*[row] * 999, sound), ".jsonl")) == 1_000
+
+
+def test_messages_about_columns_are_short_and_of_one_line(read):
+    header = ",".join(f"c{number}" for number in range(1_000))
+    with pytest.raises(UsageError, match=r"c0, c1, .*c19, … \(1000 in all\)") as error:
+        read(f'"一\n二",{"长" * 1_000},{header}\n'.replace('"一\n二",' + "长" * 1_000 + ",", ""))
+    with pytest.raises(UsageError, match=r"its columns are: 一\\n二, 长{40}…, c0") as error:
+        read(f'"一\n二",{"长" * 1_000},{header}\n')
+    assert "\n" not in str(error.value)
+    assert "c20" not in str(error.value)
+
+
+def test_a_column_name_over_a_mebibyte_is_refused_as_such(read):
+    with pytest.raises(UsageError, match=r"x\.csv has a column name over 1 MiB in its header"):
+        read(f"ask,answer,{'x' * (2**20 + 1)}\n问,答,\n")
 
 
 def invalid_utf8(kind):

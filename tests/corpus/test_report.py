@@ -65,7 +65,7 @@ def corpus(tmp_path_factory):
         csv.writer(file).writerows([COLUMNS, *(record for record, _ in records[:50]), ["内科", "少一栏", "问"]])
     lines = [json.dumps(dict(zip(COLUMNS, record, strict=True)), ensure_ascii=False) for record, _ in records[50:]]
     (folder / "丙.jsonl").write_text("\n".join([*lines, "{", '{"question": 1}']), encoding="utf-8")
-    read = Counter(record[0] for record, _ in records) + Counter({"(none)": 3})
+    read = Counter(record[0] for record, _ in records) + Counter({"": 3})
     return folder, read, Counter((record[0], step) for record, step in records if step)
 
 
@@ -174,13 +174,13 @@ def test_departments(built, corpus, rows):
     kept = Counter(row["department"] for row in rows)
     assert report["departments"] == {name: kept[name] for name in [*SIX, OWN]}
     # Also those of which nothing is kept, and last the records that name none.
-    assert list(report["per_department"]) == [*SIX, OWN, "骨科", "(none)"]
+    assert list(report["per_department"]) == [*SIX, OWN, "骨科", ""]
     for name, counts in report["per_department"].items():
         assert (counts["read"], counts["kept"]) == (read[name], kept[name]), name
         assert counts["rejected"] == read[name] - kept[name]
         for split in SPLITS:
             assert counts[split] == sum(row["department"] == name and row["split"] == split for row in rows)
-        expected = {} if not read[name] or name == "(none)" else {step: changed[name, step] for step in CLEANING_WORDS}
+        expected = {} if not read[name] or name == "" else {step: changed[name, step] for step in CLEANING_WORDS}
         assert counts["cleaning"] == expected
 
 

@@ -1,4 +1,7 @@
 import codecs
+import errno
+import os
+from pathlib import Path
 
 import pytest
 
@@ -101,7 +104,41 @@ def test_links_are_followed_and_loops_end(originals, tmp_path):
     assert sorted(names_of(sources)) == sorted(
         [*SOURCE_FILES.values(), "IM_内科/linked/x.csv", "Surgical_外科/单独.csv"]
     )
-    assert ignored == []
+    assert ignored == ["dangling.csv", "self.csv"]
+
+
+def test_what_is_named_like_a_file_and_is_none_is_ignored_and_named(tmp_path):
+    place(tmp_path, "a.csv")
+    (tmp_path / "b.csv").symlink_to(tmp_path / "nowhere.csv")
+    os.mkfifo(tmp_path / "c.jsonl")
+    sources, ignored = find_sources(tmp_path)
+    assert (names_of(sources), ignored) == (["a.csv"], ["b.csv", "c.jsonl"])
+
+
+def test_a_folder_that_cannot_be_listed_is_a_failure_that_names_it(tmp_path, monkeypatch):
+    place(tmp_path, "a.csv", "locked/b.csv")
+    list_folder = os.scandir
+
+    def refuse(folder):
+        # File modes do not stop root.
+        if Path(folder).name == "locked":
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        return list_folder(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError, match="locked"):
+        find_sources(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [(b"\xff.csv", r"\udcff.csv"), (b"a\nb.csv", r"a\nb.csv"), ("骨 科.csv".encode(), "骨 科.csv")]
+)
+def test_names_of_files_can_be_printed(tmp_path, name, shown):
+    path = tmp_path / os.fsdecode(name)
+    path.write_text(HEADER, encoding="utf-8")
+    for where in (path, tmp_path):
+        [source] = find_sources(where)[0]
+        assert (source.path, source.name) == (path, shown)
 
 
 @pytest.mark.parametrize("link", ["aaa", "zzz", "IM_肿瘤科"])

@@ -75,7 +75,7 @@ def test_the_corpus_of_the_thesis(
         "cleaned: 6 html",
         "cleaned: 6 no question",
         "cleaned: 6 contacts",
-        "ignored: more.jsonl (in no department's folder)",
+        "ignored: more.jsonl (no readable file, or in no department's folder)",
         "train 24, validation 6, test 12",
     ]
     assert lines[9] == "in test and train: 0 questions, 0 answers, 0 near duplicates (this split)"
@@ -116,7 +116,7 @@ def test_every_flag_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         "method": "random",
         "test_share": 0.5,
         "validation_share": 0.25,
-        "near_duplicates": None,
+        "near_duplicates": 0.8,
     }
     assert (report["seed"], report["too_long"]) == (7, {"question": 10, "answer": 18, "records": 0})
     assert (report["cleaning"]["html"], report["cleaning"]["contacts"]) == (None, None)

@@ -27,8 +27,24 @@ def test_card_states_the_metrics_and_the_limits(model_folder: Path, tmp_path: Pa
     assert results["bleu"] == metrics["bleu4_char"]
     assert card.data.language == "zh"
     assert f"| loss | {metrics['loss']:.4f} |" in card.text
-    assert "3 questions of the test split of `dataset`." in card.text
+    assert "3 questions of the test split of `dataset`. Of the split's records, 0 share their question" in card.text
     assert "it is no doctor" in card.text
+
+
+def test_card_tells_the_leak_that_the_dataset_reports(model_folder: Path, dataset: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model_folder, folder)
+    leaky = tmp_path / dataset.name
+    shutil.copytree(dataset, leaky)
+    report = json.loads((leaky / "report.json").read_text(encoding="utf-8"))
+    report["leakage"] = {"questions": {"validation": 1, "test": 7}, "answers": {"validation": 2, "test": 9}}
+    (leaky / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    evaluation = evaluate_model(folder, dataset=leaky, limit=3)
+    assert evaluation.metrics["leakage"] == {"questions": 7, "answers": 9}
+    evaluation.save(folder)
+    write_model_card(folder, metric_rows(evaluation.metrics))
+    text = ModelCard.load(folder / "README.md").text
+    assert "7 share their question with the training split, and 9 their answer." in text
 
 
 def test_card_before_any_measurement(model_folder: Path, tmp_path: Path) -> None:

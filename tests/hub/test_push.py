@@ -192,6 +192,20 @@ def test_token_that_the_hub_refuses_late(client: Hub, folder: Path) -> None:
     assert not client.repositories
 
 
+@pytest.mark.parametrize(
+    "answer", [{}, {"name": None}, [], {"name": "tester", "orgs": [None]}, {"name": "t", "auth": 5}]
+)
+def test_an_account_without_a_name_is_one_line(client: Hub, monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    monkeypatch.setattr(HfApi, "whoami", lambda _: answer)
+    with pytest.raises(RunError, match=f"{client.url} does not tell whose the token is"):
+        check_push(NAME)
+
+
+def test_a_token_of_an_untold_role_is_left_to_the_attempt(client: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HfApi, "whoami", lambda _: {"name": "tester", "auth": None, "orgs": None})
+    check_push(NAME)
+
+
 def test_switched_off(client: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(UsageError, match="HF_HUB_OFFLINE is set"):

@@ -68,7 +68,7 @@ def test_vocabulary_does_not_depend_on_the_order_of_the_texts(tokenizer, order):
 
 @pytest.mark.parametrize("texts", [[], [""], ["", ""]])
 def test_nothing_to_learn_from_is_refused(texts):
-    with pytest.raises(UsageError, match="no character"):
+    with pytest.raises(UsageError, match="no text to learn from"):
         train_tokenizer(texts)
 
 

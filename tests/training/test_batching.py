@@ -1,10 +1,12 @@
 """From rows to token ids, and the cache of them."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from datasets import Dataset, DatasetDict
 from transformers import PreTrainedTokenizerFast
@@ -184,6 +186,40 @@ def test_where_no_file_can_be_written_the_tokens_stay_in_memory(
     assert encoded.to_list() == expected_rows(split, tokenizer, settings())
     assert sample_split(encoded, 5, seed=1).num_rows == 5
     assert sorted(path.name for path in (folder / "train").iterdir()) == names
+
+
+@pytest.mark.parametrize("length", [0, 200, "half", "all batches but the last"])
+def test_a_damaged_cache_is_made_anew(
+    folder: Path, tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch, length: int | str
+) -> None:
+    monkeypatch.setattr(batching, "BATCH", 20)
+    split = load_split(folder, "train")
+    encode_split(split, tokenizer, settings())
+    [cache] = (folder / "train").glob("cache-*")
+    whole = cache.read_bytes()
+    if length == "half":
+        length = len(whole) // 2
+    elif isinstance(length, str):
+        with pa.ipc.open_stream(whole) as stream, cache.open("wb") as file:
+            *kept, _ = stream
+            with pa.ipc.new_stream(file, stream.schema) as writer:
+                for batch in kept:
+                    writer.write_batch(batch)
+        assert cache.stat().st_size < len(whole)
+    if isinstance(length, int):
+        os.truncate(cache, length)
+    assert encode_split(split, tokenizer, settings()).to_list() == expected_rows(split, tokenizer, settings())
+    assert cache.read_bytes() == whole
+
+
+def test_a_folder_in_the_place_of_the_cache_stays(folder: Path, tokenizer: PreTrainedTokenizerFast) -> None:
+    split = load_split(folder, "train")
+    encode_split(split, tokenizer, settings())
+    [cache] = (folder / "train").glob("cache-*")
+    cache.unlink()
+    cache.mkdir()
+    assert encode_split(split, tokenizer, settings()).to_list() == expected_rows(split, tokenizer, settings())
+    assert not list(cache.iterdir())
 
 
 def test_a_cache_hinders_neither_loading_nor_building_anew(folder: Path, tokenizer: PreTrainedTokenizerFast) -> None:

@@ -23,7 +23,7 @@ from wenzhen.corpus.loading import load_split
 from wenzhen.corpus.near_duplicates import THRESHOLD, near_duplicates_in_each
 from wenzhen.corpus.reading import ReadingOptions
 from wenzhen.corpus.report import count_records, write_report
-from wenzhen.corpus.schema import DATASET_FILE, DEPARTMENTS, FACTS_FILE, features
+from wenzhen.corpus.schema import DATASET_FILE, DEPARTMENTS, FACTS_FILE, REPORT_FILE, features
 from wenzhen.corpus.sources import find_sources
 from wenzhen.corpus.splitting import SPLITS, count_leaks, split_groups
 from wenzhen.corpus.statistics import measure_texts, summarize_texts
@@ -32,7 +32,7 @@ from wenzhen.folders import published_folder
 
 REJECTS_FILE = "rejects.jsonl"
 # What a dataset folder holds; the first marks it as one.
-CONTENTS = (DATASET_FILE, *SPLITS, "report.json", "report.md", "figures", REJECTS_FILE, FACTS_FILE)
+CONTENTS = (DATASET_FILE, *SPLITS, REPORT_FILE, "report.md", "figures", REJECTS_FILE, FACTS_FILE)
 STEPS = (*CLEANING_STEPS, "duplicates", "near_duplicates")
 # More different departments than this are no departments but a wrong column.
 MOST_DEPARTMENTS = 100
@@ -98,7 +98,7 @@ def build_dataset(
         UsageError: the input is no such corpus, or it is too small to split.
     """
     options = options or BuildOptions()
-    skip = options.skip | {"duplicates", "near_duplicates"} if options.split == "random" else options.skip
+    skip = options.skip | {"duplicates"} if options.split == "random" else options.skip
     sources, ignored = find_sources(source, options.reading.department)
     facts = find_facts(source)
     with (

@@ -15,15 +15,24 @@ from wenzhen.corpus.schema import NO_QUESTION, Consultation
 CLEANING_STEPS = ("control", "html", "spaces", "no_question", "contacts")
 
 _NOT_A_WORD = re.compile(r"[\W_]+")
-_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-_BREAK_TAG = re.compile(r"</?(?:br|hr)(?:\s[^<>]*)?/?>|</(?:p|div|li|tr|h[1-6])\s*>", re.IGNORECASE)
-# Known names only: in a text, `<140` and `<某药>` are no tags.
+# With how often it was escaped again, as `&amp;amp;lt;`.
+_ENTITY = re.compile(r"&(?:(?:amp;)*(#\d{1,7};|#[xX][0-9a-fA-F]{1,6};|(?!amp;)[A-Za-z][A-Za-z0-9]{1,31};)|(?:amp;)++)")
+_ATTRIBUTE = r"""\s+[A-Za-z][\w:-]*+\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|[!-;=?-~]++)"""
+_ATTRIBUTES = rf"(?:{_ATTRIBUTE}|\s+[A-Za-z][A-Za-z:-]*+)*+\s*+/?"
+_BREAK_TAG = re.compile(rf"</?(?:br|hr){_ATTRIBUTES}>|</(?:p|div|li|tr|h[1-6])\s*+>", re.IGNORECASE)
+# Known names only: in a text, `<140` and `<某药>` are no tags, and `x<i or y>3` compares. So may `x<p>y`.
 _TAG = re.compile(
-    r"<!--.*?-->|</?(?:a|b|big|blockquote|body|center|code|dd|div|dl|dt|em|font|form|h[1-6]|head|html|i|iframe|img|input|"
-    r"label|li|link|meta|ol|option|p|pre|script|section|small|span|strike|strong|style|sub|sup|table|tbody|td|th|thead|"
-    r"title|tr|tt|u|ul)(?:\s[^<>]*)?/?>",
+    r"<!--(?:(?!<!--|-->).)*+-->|"
+    r"</?(?:big|blockquote|body|center|code|dd|div|dl|dt|em|font|form|h[1-6]|head|html|iframe|img|input|"
+    r"label|li|link|meta|ol|option|pre|script|section|small|span|strike|strong|style|sub|sup|table|tbody|td|th|thead|"
+    rf"title|tr|tt|ul){_ATTRIBUTES}>|"
+    rf"</[abipsu]\s*+>|<[abipsu](?:{_ATTRIBUTE})++\s*+/?>|<[abipsu]\s*+/>|"
+    r"(?:(?<=[A-Za-z0-9\]])|(?<=[A-Za-z0-9\]] ))<(?P<compared>[abipsu])\s*+>|<[abipsu]\s*+>",
     re.IGNORECASE | re.DOTALL,
 )
+_CLOSING_TAG = re.compile(r"</([abipsu])\s*+>", re.IGNORECASE)
+# Absurd nestings alone need more: `<<b>b>` is one deep.
+_PASSES = 8
 # Control characters but tab and line break, line and paragraph separators, and marks that are not seen; a joiner
 # (U+200D) stays, for it holds an emoji's parts together.
 _CONTROL = re.compile(
@@ -32,7 +41,7 @@ _CONTROL = re.compile(
 _LINE_BREAK = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _BLANK = r" \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _SPACES = re.compile(rf"[{_BLANK}]{{2,}}|[\t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]|[{_BLANK}]\n|\n[{_BLANK}\n]")
-_BREAKS = re.compile(rf"[{_BLANK}]*\n[{_BLANK}\n]*")
+_BREAKS = re.compile(r" ?\n[ \n]*")
 _RUN = re.compile(rf"[{_BLANK}]+")
 
 
@@ -48,18 +57,30 @@ def without_control_characters(text: str) -> str:
 
 def without_html(text: str) -> str:
     """Replace entities by their characters and known tags by nothing, or by a line break where they end a line."""
-    before = None
     # An entity may hold an entity, as `&amp;nbsp;` does, or a tag, and taking a tag away may make another.
-    while before != text:
+    for _ in range(_PASSES):
         before = text
-        text = _ENTITY.sub(lambda match: without_control_characters(html.unescape(match[0])), text)
-        text = _TAG.sub("", _BREAK_TAG.sub("\n", text))
+        text = _ENTITY.sub(lambda match: without_control_characters(html.unescape(f"&{match[1] or 'amp;'}")), text)
+        text = _without_tags(text)
+        if text == before:
+            break
     return text
+
+
+def _without_tags(text: str) -> str:
+    """Take known tags away; `<p>` behind a letter, digit or mask compares, unless the text closes it."""
+    closed = {name.lower() for name in _CLOSING_TAG.findall(text)}
+
+    def replacement(match: re.Match[str]) -> str:
+        compared = match["compared"]
+        return match[0] if compared and compared.lower() not in closed else ""
+
+    return _TAG.sub(replacement, _BREAK_TAG.sub("\n", text))
 
 
 def without_space_runs(text: str) -> str:
     """Make a run of spaces of any kind one space, and line breaks with what blank is around them one line break."""
-    return _RUN.sub(" ", _BREAKS.sub("\n", text))
+    return _BREAKS.sub("\n", _RUN.sub(" ", text))
 
 
 class Cleaner:

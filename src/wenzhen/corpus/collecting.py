@@ -106,7 +106,7 @@ class Collection:
                 reader = SourceReader(source, self._reading)
                 records = self._new_records(reader, rejects, progress)
                 while batch := list(islice(records, _BATCH)):
-                    writer.write_batch(self._as_batch(batch))
+                    writer.write_table(self._as_table(batch))
                 read, rejected = self.read.total() - before[0], self.rejected_total() - before[1]
                 self.files.append(FileCount(source.name, reader.encoding, read, read - rejected))
 
@@ -154,7 +154,7 @@ class Collection:
             return TOO_LONG
         return None
 
-    def _as_batch(self, records: list[tuple[str, Consultation]]) -> pa.RecordBatch:
+    def _as_table(self, records: list[tuple[str, Consultation]]) -> pa.Table:
         """Put records with their ids into the table's columns."""
         rows = [
             (
@@ -171,7 +171,7 @@ class Collection:
             for identity, record in records
         ]
         columns = zip(zip(*rows, strict=True), SCHEMA, strict=True)
-        return pa.record_batch([pa.array(column, field.type) for column, field in columns], SCHEMA)
+        return pa.table([pa.array(column, field.type) for column, field in columns], SCHEMA)
 
 
 def comparison_key(text: str) -> str:

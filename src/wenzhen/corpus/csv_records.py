@@ -21,6 +21,10 @@ FIELD_TOO_LONG = "field over 1 MiB"
 
 # Bounds the memory that a quote costs which is never closed.
 csv.field_size_limit(2**20)
+# Bounds the time that quotes cost which each swallow what follows.
+_MOST_LINES = 256
+# So many commas, all where records would have them, are no list in an answer.
+_TELLING_COMMAS = 9
 _BYTE_ORDER_MARKS = tuple("\ufeff".encode(encoding).decode("latin-1") for encoding in (UTF8, GB18030))
 
 
@@ -51,6 +55,8 @@ class RecordLines:
         return self
 
     def __next__(self) -> str:
+        if len(self.taken) == _MOST_LINES:
+            raise csv.Error(f"more than {_MOST_LINES} lines")
         line = self._returned.pop() if self._returned else next(self._lines)
         self.taken.append(line)
         return line
@@ -76,10 +82,13 @@ class CsvRecords:
     A field may hold commas, doubled quotes and line breaks inside quotes; blank lines are no records. Where quotes or
     the number of fields are wrong, the record's first line alone is given up and reading goes on behind it.
 
+    A quote that was left open may be closed by one in a later record. It shows where every later line taken is a
+    record by itself: one will do that begins with a category, otherwise there must be several. The first line is given
+    up, and so is the closing one, for it may after all be the end of a field; those between are read as records.
+
     Attributes:
         header: the first record; empty where the file holds none.
-        category_first: whether the first column repeats a few values. Then a quote that was left open shows even where
-            a later record's quote happens to close it: a line inside the field begins like a record.
+        category_first: whether the first column repeats a few values, the categories.
     """
 
     def __init__(self, path: Path, file: TextIO) -> None:
@@ -91,9 +100,14 @@ class CsvRecords:
         self._path = path
         self._lines = RecordLines(file)
         self._rows = csv.reader(self._lines, strict=True)
-        self.header = next((values for values in self._rows if any(value.strip() for value in values)), [])
-        self._lines.take()
+        self.header: list[str] = []
+        for values in self._rows:
+            self._lines.take()
+            if any(value.strip() for value in values):
+                self.header = values
+                break
         self.category_first = False
+        self._closing_line = 0
         self._categories: set[str] | None = None
 
     def __iter__(self) -> Iterator[CsvRecord]:
@@ -109,8 +123,11 @@ class CsvRecords:
             is_blank = not reason and len(values) <= 1 and not "".join(self._lines.taken).strip(string.whitespace)
             if not reason and not is_blank and len(values) != len(self.header):
                 reason = WRONG_FIELDS
-            elif not reason and self.category_first and self._swallows_record():
+            elif not reason and self._lines.first_line == self._closing_line:
                 reason = UNCLOSED_QUOTE
+            elif not reason and len(self._lines.taken) > 1 and self._swallows_records():
+                reason = UNCLOSED_QUOTE
+                self._closing_line = self._lines.first_line + len(self._lines.taken) - 1
             line, raw = self._lines.take(only_first=reason is not None)
             if not is_blank:
                 yield CsvRecord(line, raw, [] if reason else values, reason)
@@ -125,12 +142,23 @@ class CsvRecords:
             return FIELD_TOO_LONG
         return UNCLOSED_QUOTE
 
-    def _swallows_record(self) -> bool:
-        """Tell whether a later line of the current record begins like a record of its own."""
+    def _swallows_records(self) -> bool:
+        """Tell whether the later lines of the current record are all records by themselves."""
+        later = [line for line in self._lines.taken[1:] if line.strip(string.whitespace)]
         commas = len(self.header) - 1
-        return any(
-            line.count(",") >= commas and line.partition(",")[0] in self._first_values()
-            for line in self._lines.taken[1:]
+        # In a single column every line would be a record.
+        if not commas or not later or any(line.count(",") < commas for line in later):
+            return False
+        if not self.category_first and (len(later) - 1) * commas < _TELLING_COMMAS:
+            return False
+        try:
+            # Leniently: the closing line may have one quote only.
+            alone = list(csv.reader(later))
+        except csv.Error:
+            return False
+        return len(alone) == len(later) and all(
+            len(values) == len(self.header) and (not self.category_first or values[0] in self._first_values())
+            for values in alone
         )
 
     def _first_values(self) -> set[str]:

@@ -45,7 +45,9 @@ CHUNK_BYTES = 2**14
 PROGRESS_BYTES = 2**20
 # The longest wait between two attempts, also where a server asks for a longer one.
 LONGEST_WAIT_SECONDS = 60.0
-CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+# No file is longer, and Python makes no number of thousands of digits.
+LENGTH = r"[0-9]{1,18}"
+CONTENT_RANGE = re.compile(rf"bytes ({LENGTH})-{LENGTH}/({LENGTH}|\*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,7 @@ def body_range(response: requests.Response, part: Path, size: int) -> tuple[int,
     encoded = response.headers.get("Content-Encoding", "identity") != "identity"
     if response.status_code == HTTPStatus.OK:
         length = response.headers.get("Content-Length", "")
-        return 0, int(length) if length.isdecimal() and not encoded else None
+        return 0, int(length) if re.fullmatch(LENGTH, length) and not encoded else None
     match = CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     if match is None or int(match[1]) != size or encoded:
         part.unlink(missing_ok=True)
@@ -306,7 +308,8 @@ class Downloader:
                 check_status(response)
                 start, length = body_range(response, part, size)
                 self.write_body(response, part, start, length)
-        except (requests.RequestException, HTTPError) as error:
+        # A redirect to what is no URL, or no text, is a plain ValueError.
+        except (requests.RequestException, HTTPError, ValueError) as error:
             raise self.failure(error, url, path) from error
         size = size_of(part)
         if length is not None and size < length:
@@ -353,7 +356,7 @@ class Downloader:
                 "same command again with a network, name a mirror with --base-url, or fetch the file elsewhere and "
                 f"put it to {path}"
             )
-        # A host name that cannot be one, or a certificate that is not trusted.
+        # A host name or a redirect that cannot be one, or a certificate that is not trusted.
         hopeless = isinstance(error, ValueError) or any(
             isinstance(cause, SSLCertVerificationError) for cause in causes
         )

@@ -4,18 +4,26 @@ The signatures are rensa's: 128 values of 32 bits, of which the lowest 8 are kep
 Hashing", 2010). Texts that agree in one of 16 bands of 8 values are compared. A pair of similarity 0.8 is found with
 probability 1 - (1 - 0.8^8)^16 = 0.947, one of 0.9 with 0.9999 (Leskovec et al., "Mining of Massive Datasets", 3.4).
 Of a group only one text is compared in each band, so that its last members are found a little less often.
+
+Where more than 8 unlike texts agree in a band, as form letters do that differ in a few words each, 8 of them are
+compared with all the others there, and the others not among themselves: the work grows with the texts, not with their
+square. A pair of such texts is found only through one of these 8, or in a band where fewer texts agree.
 """
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from rensa import RMinHash
 from tqdm import tqdm
 
@@ -28,7 +36,9 @@ _SHINGLE = 5
 _VALUES = 128
 _BANDS = 16
 _SEED = 42
+_ROUNDS = 8
 _BATCH = 5_000
+_BATCH_CHARACTERS = 2_000_000
 _WORTH_A_PROCESS = 50_000
 # A pair whose signatures agree less than this is not compared: three standard errors below the threshold.
 _WORTHWHILE = THRESHOLD - 3 * (THRESHOLD * (1 - THRESHOLD) / _VALUES) ** 0.5
@@ -42,24 +52,68 @@ def near_duplicates_in_each(columns: Sequence[pa.StringArray]) -> list[npt.NDArr
     """
     if max(map(len, columns)) < _WORTH_A_PROCESS:
         return [near_duplicates(column) for column in columns]
-    with ThreadPoolExecutor() as threads:
-        others = [threads.submit(in_fresh_process, column) for column in columns[:-1]]
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for column in columns[:-1]:
+            processes.append(fresh_process())
+            send(column, processes[-1])
         here = near_duplicates(columns[-1])
-        return [*(other.result() for other in others), here]
+        return [*map(result_of, processes), here]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
-def in_fresh_process(texts: pa.StringArray) -> npt.NDArray[np.int64]:
-    """Run this module on the texts: a process that inherits no threads, and needs nothing of the script that asks."""
-    process = subprocess.run(
-        [sys.executable, "-m", __name__],
-        input=pickle.dumps(texts),
+def fresh_process() -> "subprocess.Popen[bytes]":
+    """Start this module as a process that inherits no threads, and needs nothing of the script that asks."""
+    return subprocess.Popen(
+        # Without -P, a file of the current directory could take the place of a module.
+        [sys.executable, "-P", "-m", __name__],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "TQDM_DISABLE": "1"},
-        check=False,
+        # Ctrl-C is for the process that asks, which kills this one.
+        process_group=0,
     )
-    if process.returncode:
+
+
+def send(texts: pa.StringArray, process: "subprocess.Popen[bytes]") -> None:
+    """Hand a process its texts, and leave its input open: where it closes, the process ends."""
+    assert process.stdin
+    # Of a process that has ended, the status is told with its result.
+    with suppress(BrokenPipeError):
+        process.stdin.write(pickle.dumps(texts))
+        process.stdin.flush()
+
+
+def result_of(process: "subprocess.Popen[bytes]") -> npt.NDArray[np.int64]:
+    """Wait for the groups that a process found."""
+    assert process.stdout
+    with process.stdout as output:
+        pickled = output.read()
+    if process.wait():
         raise RunError(f"the search for near-duplicates ended with status {process.returncode}; is memory short?")
-    return pickle.loads(process.stdout)
+    return pickle.loads(pickled)
+
+
+def answer_the_parent() -> None:
+    """Group the texts of the standard input; end without a word as soon as whoever asked is gone."""
+
+    def watch() -> None:
+        sys.stdin.buffer.read()
+        os._exit(1)
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        texts = pickle.load(sys.stdin.buffer)
+    except (EOFError, pickle.UnpicklingError):
+        sys.exit(1)
+    threading.Thread(target=watch, daemon=True).start()
+    pickle.dump(near_duplicates(texts), sys.stdout.buffer)
+    sys.stdout.flush()
+    # The watching thread holds the standard input, which an ordinary end would wait for.
+    os._exit(0)
 
 
 def near_duplicates(texts: pa.StringArray) -> npt.NDArray[np.int64]:
@@ -73,20 +127,30 @@ def near_duplicates(texts: pa.StringArray) -> npt.NDArray[np.int64]:
     """
     if not len(texts):
         return np.zeros(0, dtype=np.int64)
-    batches = range(0, len(texts), _BATCH)
-    signatures = np.concatenate([signatures_of(texts[start : start + _BATCH].to_pylist()) for start in batches])
+    signatures = np.concatenate([signatures_of(batch.to_pylist()) for batch in batches_of(texts)])
     comparison = Comparison(texts, signatures)
     bands = signatures.view(np.uint64)
     rng = np.random.default_rng(_SEED)
     for band in tqdm(range(_BANDS), desc="near-duplicates", unit=" bands", disable=None, leave=False):
         members, buckets = mixed_buckets(bands[:, band], comparison.groups.roots(), rng)
-        while len(members):
+        for _ in range(_ROUNDS):
+            if not len(members):
+                break
             # Each bucket's first text against its others; those unlike it are compared among themselves in turn.
             is_first = np.diff(buckets, prepend=-1) != 0
             firsts = members[is_first][np.cumsum(is_first) - 1]
             rest = ~is_first & ~comparison.join_similar(firsts, members)
             members, buckets = members[rest], buckets[rest]
     return comparison.groups.roots()
+
+
+def batches_of(texts: pa.StringArray) -> Iterator[pa.StringArray]:
+    """Cut texts into batches of at most 5,000, with no more than 2 M characters beside the first of them."""
+    # A text counts for no less than its signature takes.
+    sizes = pc.utf8_length(texts).to_numpy() + _BATCH_CHARACTERS // _BATCH
+    starts = np.flatnonzero(np.diff(np.cumsum(sizes) // _BATCH_CHARACTERS, prepend=-1)).tolist()
+    for start, end in pairwise([*starts, len(texts)]):
+        yield texts[start:end]
 
 
 def signatures_of(texts: list[str]) -> npt.NDArray[np.uint8]:
@@ -125,13 +189,12 @@ def mixed_buckets(
 
 
 class Comparison:
-    """Compares texts by pairs, none twice, and joins those that are similar in `groups`."""
+    """Compares texts by pairs, and joins those that are similar in `groups`."""
 
     def __init__(self, texts: pa.StringArray, signatures: npt.NDArray[np.uint8]) -> None:
         self.groups = Groups(len(texts))
         self._texts = texts
         self._signatures = signatures
-        self._unlike: set[tuple[int, int]] = set()
 
     def join_similar(self, ones: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Join the groups of the pairs that are similar, and tell of each pair whether it is of one group now."""
@@ -143,12 +206,9 @@ class Comparison:
             for pair in (start + np.flatnonzero((agreement >= _WORTHWHILE) & ~together[block])).tolist():
                 one, other = int(ones[pair]), int(others[pair])
                 if self.groups.root(one) != self.groups.root(other):
-                    if (one, other) in self._unlike:
-                        continue
                     if one != compared:
                         compared, shingles = one, shingles_of(self._texts[one].as_py())
                     if similarity(shingles, shingles_of(self._texts[other].as_py())) < THRESHOLD:
-                        self._unlike.add((one, other))
                         continue
                     self.groups.join(one, other)
                 together[pair] = True
@@ -167,4 +227,4 @@ def similarity(one: set[str], other: set[str]) -> float:
 
 
 if __name__ == "__main__":
-    pickle.dump(near_duplicates(pickle.load(sys.stdin.buffer)), sys.stdout.buffer)
+    answer_the_parent()

@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 
 from wenzhen.corpus.csv_records import CsvRecords
 from wenzhen.corpus.schema import Consultation
-from wenzhen.corpus.sources import UTF8, Source, detect_encoding
+from wenzhen.corpus.sources import UTF8, Source, detect_encoding, printable
 from wenzhen.errors import UsageError
 
 # The names, in lower case, that the column of a field may have where the user names no other.
@@ -27,9 +28,15 @@ REQUIRED = ("question", "answer")
 UNDECODABLE = "undecodable bytes"
 NUL = "NUL character"
 MALFORMED_JSON = "malformed JSON"
+NO_OBJECT = "no JSON object"
 NOT_TEXT = "field is not text"
 NO_DEPARTMENT = "no department"
+AMBIGUOUS = "a field in more than one column"
 
+# So many objects may lack a field before a file is refused that has no other.
+_FIRST_OBJECTS = 1_000
+# Of a header that is no header, a message shows this much.
+_SHOWN_COLUMNS, _SHOWN_CHARACTERS = 20, 40
 _PARQUET_ROWS = 5_000
 
 
@@ -66,6 +73,8 @@ class SourceReader:
         """
         self.source = source
         self.options = options
+        self._path = printable(str(source.path))
+        self._candidates = self._column_names()
         self.format = source.path.suffix.lower()
         self.encoding = UTF8
         if self.format != ".parquet":
@@ -87,11 +96,12 @@ class SourceReader:
                 records = CsvRecords(path, file)
                 header = [name.encode("latin-1").decode(self.encoding) for name in records.header]
             except csv.Error as error:
-                raise UsageError(f"{path} has malformed quotes in its header") from error
+                fault = "a column name over 1 MiB" if "field limit" in str(error) else "malformed quotes"
+                raise UsageError(f"{self._path} has {fault} in its header") from error
             except UnicodeDecodeError as error:
-                raise UsageError(f"the header of {path} is not {self.encoding}; name its --encoding") from error
+                raise UsageError(f"the header of {self._path} is not {self.encoding}; name its --encoding") from error
             if not header:
-                raise UsageError(f"{path} is empty; expected a header with department, title, ask, answer")
+                raise UsageError(f"{self._path} is empty; expected a header with department, title, ask, answer")
             places = {name: header.index(column) for name, column in self._columns(header).items()}
             records.category_first = 0 in (places.get("department"), places.get("sub_department"))
             for record in records:
@@ -103,9 +113,14 @@ class SourceReader:
                     yield self._record(record.line, raw, fields)
 
     def _json_lines(self) -> Iterator[Record]:
-        """Read one JSON object a line; its keys are the columns, of which any but the required may be left out."""
-        found: dict[str, None] = {}
-        columns: dict[str, str] = {}
+        """Read one JSON object a line; its keys are the columns, of which any may be left out.
+
+        Of a key that an object has twice the last value counts. Some object near the file's beginning must have all
+        the columns that other formats need.
+        """
+        matching = lru_cache(self._matching)
+        first: tuple[str, ...] = ()
+        objects, is_fit = 0, False
         with self.source.path.open("rb") as file:
             for line, raw in enumerate(file, 1):
                 if not raw.strip():
@@ -116,17 +131,34 @@ class SourceReader:
                     reason = UNDECODABLE if isinstance(error, UnicodeDecodeError) else MALFORMED_JSON
                     yield Record(line, raw, None, reason)
                     continue
-                if isinstance(row, dict):
-                    if not columns or not row.keys() <= found.keys():
-                        found |= dict.fromkeys(row)
-                        columns = self._columns(list(found))
-                    yield self._record(line, raw, {name: row.get(column) for name, column in columns.items()})
-                elif isinstance(row, list) and not columns:
+                if isinstance(row, list) and not objects:
                     raise UsageError(
-                        f"{self.source.path} begins with a JSON array; give one object a line (jq -c '.[]' FILE)"
+                        f"{self._path} begins with a JSON array; give one object a line (jq -c '.[]' FILE)"
                     )
+                if not isinstance(row, dict):
+                    yield Record(line, raw, None, NO_OBJECT)
+                    continue
+                found = tuple(row)
+                first = first or found
+                objects += 1
+                is_fit = is_fit or self._is_fit(found)
+                if not is_fit and objects == _FIRST_OBJECTS:
+                    break
+                columns = matching(found)
+                if any(len(keys) > 1 for keys in columns.values()):
+                    yield Record(line, raw, None, AMBIGUOUS)
                 else:
-                    yield Record(line, raw, None, MALFORMED_JSON)
+                    fields = {name: row[keys[0]] if keys else None for name, keys in columns.items()}
+                    yield self._record(line, raw, fields)
+        if objects and not is_fit:
+            self._columns(first)
+
+    def _is_fit(self, found: Sequence[str]) -> bool:
+        """Tell whether a file with these columns can be read."""
+        try:
+            return bool(self._columns(found))
+        except UsageError:
+            return False
 
     def _parquet(self) -> Iterator[Record]:
         """Read a Parquet file."""
@@ -147,7 +179,7 @@ class SourceReader:
                         )
                         yield self._record(line, raw.encode(), dict(zip(columns, values, strict=True)))
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{self.source.path} cannot be read as Parquet: {error}") from error
+            raise UsageError(f"{self._path} cannot be read as Parquet: {printable(str(error))}") from error
 
     def _check_text(self, column: str, kind: pa.DataType) -> None:
         """Refuse a Parquet column that holds no text."""
@@ -156,38 +188,50 @@ class SourceReader:
         # A column without any value is of the type null.
         kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
         if not any(is_kind(kind) for is_kind in kinds):
-            raise UsageError(f"{self.source.path}: the column `{column}` holds {kind}, not text")
+            raise UsageError(f"{self._path}: the column `{shown([column])}` holds {kind}, not text")
 
-    def _columns(self, found: Sequence[str]) -> dict[str, str]:
-        """Return the column of each field that the file has one for.
+    def _column_names(self) -> dict[str, tuple[str, ...]]:
+        """Return the names, in lower case, that the column of each field may have.
 
         A column that the user chose for one field serves no other by its name. In a department's folder a column
         `department` holds the sub-department, as in the original corpus.
         """
-        path = self.source.path
         chosen = {name: column.lower() for name, column in self.options.columns.items()}
-        candidates = {
+        names = {
             name: tuple(column for column in known if column not in chosen.values())
             for name, known in COLUMN_NAMES.items()
         } | {name: (column,) for name, column in chosen.items()}
         if self.source.department and not {"department", "sub_department"} & chosen.keys():
-            candidates["sub_department"] += candidates.pop("department")
+            names["sub_department"] += names.pop("department")
+        return names
+
+    def _matching(self, found: Sequence[str]) -> dict[str, list[str]]:
+        """Return, of the columns found, those that each field may be in."""
+        lower = [(column, column.strip().lower()) for column in found]
+        return {name: [column for column, key in lower if key in known] for name, known in self._candidates.items()}
+
+    def _columns(self, found: Sequence[str]) -> dict[str, str]:
+        """Return the column of each field that the file has one for.
+
+        Raises:
+            UsageError: a field that is needed has no column, or one has several.
+        """
         columns: dict[str, str] = {}
-        for name, known in candidates.items():
-            matching = [column for column in found if column.strip().lower() in known]
+        for name, matching in self._matching(found).items():
+            known = f"column `{'` or `'.join(self._candidates[name])}`"
             if len(matching) > 1:
-                raise UsageError(f"{path} has more than one column `{'` or `'.join(known)}`: {', '.join(found)}")
+                raise UsageError(f"{self._path} has more than one {known}: {shown(found)}")
             if matching:
                 columns[name] = matching[0]
-            elif name in (*REQUIRED, *chosen):
-                raise UsageError(
-                    f"{path} has no column `{'` or `'.join(known)}`; its columns are: {', '.join(found)} "
-                    f"(--columns {name}=COLUMN takes another)"
-                )
+            elif name in (*REQUIRED, *self.options.columns):
+                hint = f"--columns {name}=COLUMN takes another"
+                if len(found) == 1 and any(separator in found[0] for separator in ";\t|"):
+                    hint = "what separates the fields must be a comma"
+                raise UsageError(f"{self._path} has no {known}; its columns are: {shown(found)} ({hint})")
         if "department" not in columns and not self.source.department and not self.options.department:
             raise UsageError(
-                f"{path} does not say which department its records belong to; give --department NAME, or name the "
-                f"column (--columns department=COLUMN); its columns are: {', '.join(found)}"
+                f"{self._path} does not say which department its records belong to; give --department NAME, or name "
+                f"the column (--columns department=COLUMN); its columns are: {shown(found)}"
             )
         return columns
 
@@ -216,3 +260,13 @@ class SourceReader:
             answer=texts["answer"],
         )
         return Record(line, raw, consultation)
+
+
+def shown(columns: Sequence[str]) -> str:
+    """Return the names of columns for a message of one line; where there are many, the first."""
+    names = [
+        printable(name if len(name) <= _SHOWN_CHARACTERS else name[:_SHOWN_CHARACTERS] + "…")
+        for name in columns[:_SHOWN_COLUMNS]
+    ]
+    more = [f"… ({len(columns)} in all)"] if len(columns) > _SHOWN_COLUMNS else []
+    return ", ".join(names + more)

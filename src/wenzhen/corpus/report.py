@@ -15,9 +15,10 @@ from datasets import Dataset
 from wenzhen.corpus.cleaning import CLEANING_STEPS
 from wenzhen.corpus.collecting import Collection, LengthBounds
 from wenzhen.corpus.contacts import CONTACTS
+from wenzhen.corpus.schema import REPORT_FILE
 from wenzhen.corpus.statistics import TextStatistics, coverage
 
-# Stands for the department of records that name none.
+# How the records that name no department, "" among the names, are shown.
 NO_NAME = "(none)"
 # What each step of cleaning does, as a reader of the report needs it.
 CLEANING_WORDS = {
@@ -37,7 +38,7 @@ def count_records(collection: Collection, splits: Mapping[str, Dataset], bounds:
     departments = {}
     # Those of which nothing is kept come after the others.
     for name in [*label.names, *sorted(collection.read.keys() - label.names, key=lambda name: (not name, name))]:
-        departments[name or NO_NAME] = {
+        departments[name] = {
             "read": collection.read[name],
             "kept": sum(counts[name] for counts in by_split.values()),
             "rejected": collection.rejected[name].total(),
@@ -73,7 +74,7 @@ def count_labels(table: pa.Table, names: list[str]) -> Counter[str]:
 
 def write_report(report: dict[str, Any], texts: TextStatistics, folder: Path) -> None:
     """Write `report.json`, `report.md` and `figures` into a dataset folder."""
-    (folder / "report.json").write_text(json.dumps(report, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    (folder / REPORT_FILE).write_text(json.dumps(report, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
     (folder / "report.md").write_text(render_report(report), encoding="utf-8")
     (folder / "figures").mkdir()
     draw_lengths(texts, folder / "figures/lengths.png")
@@ -119,7 +120,7 @@ Every rejected record is in `rejects.jsonl` with its file, line, reason and raw 
 
 {table(("file", "encoding", "records", "kept"), [file.values() for file in report["files"]])}
 
-Files in no department's folder, ignored: {ignored}.
+Ignored, in no department's folder or no readable files: {ignored}.
 
 {table(("rejected for", "records"), list(rejected.items()) or [("nothing", 0)])}
 
@@ -135,8 +136,8 @@ Files in no department's folder, ignored: {ignored}.
 
 {department_table(report)}
 
-The last columns count the records that each step of cleaning changed. Records that cannot be read and stand in no
-department's folder count as {NO_NAME}.
+The last columns count the records that each step of cleaning changed, also those rejected afterwards. Records that
+cannot be read and stand in no department's folder count as {NO_NAME}.
 
 ## Splits
 
@@ -149,8 +150,8 @@ department's folder count as {NO_NAME}.
 {leak_table(report)}
 
 The random split has the same shares and deals every record out alone, exact duplicates included, as in the thesis.
-Near duplicates count every record that is tied to one of train by a question, an answer, or a near-duplicate of them,
-directly or through others.
+Near duplicates, where they were sought, count every record that is tied to one of train by a question, an answer, or a
+near-duplicate of them, directly or through others.
 
 ## Texts
 
@@ -167,12 +168,16 @@ Share of characters that train does not hold: {unknown}.
 
 def department_table(report: dict[str, Any]) -> str:
     """Render what became of each department's records."""
-    keys = ("read", "kept", "rejected", *report["splits"])
+    keys, steps = ("read", "kept", "rejected", *report["splits"]), report["cleaning"]
     rows = [
-        [name, *(counts[key] for key in keys), *(counts["cleaning"].get(step, "") for step in report["cleaning"])]
+        [
+            name or NO_NAME,
+            *(counts[key] for key in keys),
+            *(counts["cleaning"].get(step, "") for step in report["cleaning"]),
+        ]
         for name, counts in report["per_department"].items()
     ]
-    return table(("department", *keys, *report["cleaning"]), rows)
+    return table(("department", *keys, *steps), rows)
 
 
 def leak_table(report: dict[str, Any]) -> str:
@@ -200,7 +205,8 @@ def draw_lengths(texts: TextStatistics, file: Path) -> None:
     longest = max(lengths.max() for lengths in texts.lengths.values())
     bins = np.unique(np.geomspace(1, max(longest, 2) + 1, 60).round()).tolist()
     for name, lengths in texts.lengths.items():
-        axes.hist(lengths[lengths > 0], bins=bins, histtype="step", label=name)
+        if lengths.any():
+            axes.hist(lengths[lengths > 0], bins=bins, histtype="step", label=name)
     axes.set_xscale("log")
     axes.set_xlabel("characters")
     axes.set_ylabel("records")
@@ -226,6 +232,7 @@ def draw_coverage(texts: TextStatistics, file: Path) -> None:
 def draw_leakage(report: dict[str, Any], file: Path) -> None:
     """Draw the share of test records that stand in train too, in this split and in a random one."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
 
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.add_subplot()
@@ -236,6 +243,7 @@ def draw_leakage(report: dict[str, Any], file: Path) -> None:
         bars = axes.bar(np.arange(len(kinds)) + 0.4 * offset, shares, width=0.4, label=label)
         axes.bar_label(bars, fmt="{:.1%}")
     axes.set_xticks(np.arange(len(kinds)) + 0.2, [kind.replace("_", " ") for kind in kinds])
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.set_ylabel("share of the test split that stands in train too")
     axes.legend()
     figure.savefig(file, dpi=150)

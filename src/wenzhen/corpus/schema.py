@@ -22,6 +22,7 @@ SOURCE_SIZES = {"男科": 94_596, "内科": 220_606, "妇产科": 183_751, "肿�
 
 NO_QUESTION = "无"
 FACTS_FILE = "facts.json"
+REPORT_FILE = "report.json"
 # Marks a folder as a dataset that `DatasetDict.save_to_disk` has written.
 DATASET_FILE = "dataset_dict.json"
 # What every part relies on.
@@ -42,7 +43,9 @@ class Consultation:
     @property
     def id(self) -> str:
         """16 hexadecimal digits of the content's SHA-1: the same row has the same id in every build."""
-        content = "\x1f".join((self.department, self.sub_department, self.title, self.question, self.answer))
+        fields = (self.department, self.sub_department, self.title, self.question, self.answer)
+        # Escaped, so that the separator inside a field is none.
+        content = "\x1f".join(field.replace("\x1e", "\x1e\x1e").replace("\x1f", "\x1e_") for field in fields)
         return hashlib.sha1(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     @property

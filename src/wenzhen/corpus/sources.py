@@ -20,7 +20,7 @@ _SHORT = re.compile("[\0-\u07ff]+")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file of a corpus; `name` is its path below the input, `department` that of its folder, if it has one."""
+    """One file of a corpus; `name` is its path below the input, to print; `department` that of its folder, if any."""
 
     path: Path
     name: str
@@ -38,25 +38,30 @@ def find_sources(where: Path, default_department: str | None = None) -> tuple[li
         default_department: what a file belongs to that no folder assigns.
 
     Returns:
-        The files, in the departments' order and by name, and the names of those ignored.
+        The files, in the departments' order and by name, and the names of those ignored, as links to nowhere.
 
     Raises:
         UsageError: there is no such file, or a department has none.
+        OSError: a folder cannot be read.
     """
     if where.is_file():
         if where.suffix.lower() not in FORMATS:
             raise UsageError(f"{where} is not one of {', '.join(FORMATS)}")
-        return [Source(where, where.name)], []
+        return [Source(where, printable(where.name))], []
     if not where.is_dir():
         raise UsageError(f"the input {where} is neither a file nor a folder")
-    sources = [
-        Source(path, str(path.relative_to(where)), folder_department(path, where)) for path in find_files(where)
-    ]
+    sources, unreadable = [], []
+    for path in find_files(where):
+        name = printable(str(path.relative_to(where)))
+        if path.is_file():
+            sources.append(Source(path, name, folder_department(path, where)))
+        else:
+            unreadable.append(name)
     if not sources:
         raise UsageError(f"{where} holds no file of the kinds {', '.join(FORMATS)}")
     found = {source.department for source in sources if source.department}
     if not found:
-        return sources, []
+        return sources, unreadable
     missing = [department for department in DEPARTMENTS if department not in found]
     if missing:
         example = SOURCE_FILES[missing[0]]
@@ -67,17 +72,24 @@ def find_sources(where: Path, default_department: str | None = None) -> tuple[li
     order = {department: index for index, department in enumerate(DEPARTMENTS)}
     taken = [source for source in sources if source.department or default_department]
     taken.sort(key=lambda source: order.get(source.department or "", len(order)))
-    return taken, [source.name for source in sources if source not in taken]
+    return taken, sorted(unreadable + [source.name for source in sources if source not in taken])
 
 
 def find_files(folder: Path) -> list[Path]:
-    """Return every file of a known format below a folder; links are followed, no folder twice.
+    """Return whatever is named like a file of a known format below a folder; links are followed, no folder twice.
 
     What is hidden is left out, and so are datasets that were built there.
+
+    Raises:
+        OSError: a folder cannot be read.
     """
+
+    def refuse(error: OSError) -> None:
+        raise error
+
     found: list[Path] = []
     visited: set[Path] = set()
-    for root, folders, names in os.walk(folder, followlinks=True):
+    for root, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
         # A link may lead back to where it came from, or to its neighbour, which keeps its own name.
         if (place := Path(root).resolve()) in visited or DATASET_FILE in names:
             folders.clear()
@@ -86,8 +98,13 @@ def find_files(folder: Path) -> list[Path]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         folders.sort(key=lambda name: (Path(root, name).is_symlink(), name))
         paths = [Path(root, name) for name in names if not name.startswith(".")]
-        found += [path for path in paths if path.suffix.lower() in FORMATS and path.is_file()]
+        found += [path for path in paths if path.suffix.lower() in FORMATS]
     return sorted(found)
+
+
+def printable(name: str) -> str:
+    """Return a name on one line, with escapes for what cannot be printed, as bytes that are no UTF-8."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)
 
 
 def folder_department(path: Path, base: Path) -> str | None:
@@ -127,7 +144,7 @@ def detect_encoding(path: Path) -> str:
         block = file.read(_BLOCK)
         # Without a mark, the Latin letters that a header begins with have a NUL beside each.
         if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or block[:4].count(0) == 2:
-            raise UsageError(f"{path} is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8")
+            raise UsageError(f"{printable(str(path))} is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8")
         sample = b""
         try:
             while block:

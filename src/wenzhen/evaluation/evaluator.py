@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from wenzhen.answering.decoding import Decoding
 from wenzhen.answering.engine import PyTorchEngine
-from wenzhen.corpus.loading import load_split
+from wenzhen.corpus.loading import load_split, split_leakage
 from wenzhen.corpus.schema import FACTS_FILE, question_text
 from wenzhen.errors import UsageError
 from wenzhen.evaluation.metrics import answer_metrics
@@ -85,6 +85,7 @@ def evaluate_model(
         "dataset": source.name,
         "split": split,
         "questions": len(questions),
+        "leakage": split_leakage(source, split),
         **likelihood,
         **answer_metrics(texts, references, facts),
         "ended": sum(ended for _, ended in answers) / len(answers),

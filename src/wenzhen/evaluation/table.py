@@ -5,7 +5,7 @@ from typing import Any
 # Key of metrics.json -> what it is. Shown in this order, in the terminal and on the model card.
 MEANINGS = {
     "loss": "nats per real token",
-    "perplexity": "exp(loss), per character",
+    "perplexity": "exp(loss), per token",
     "padded_loss": "the thesis' mean: answers padded to 200 tokens, padding free",
     "bleu4_char": "corpus BLEU-4 over characters (sacreBLEU), 0-100",
     "rougeL_char": "ROUGE-L F1 over characters (rouge-chinese), 0-100",

@@ -20,7 +20,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import disable_progress_bars, validate_repo_id
 
 from wenzhen.corpus.loading import load_split
-from wenzhen.corpus.schema import FACTS_FILE
+from wenzhen.corpus.schema import FACTS_FILE, REPORT_FILE
 from wenzhen.corpus.splitting import SPLITS
 from wenzhen.errors import RunError, UsageError
 from wenzhen.hub.card import dataset_card
@@ -28,7 +28,6 @@ from wenzhen.hub.card import dataset_card
 # Of a shard's rows in memory; in the file they are smaller. The Hub's viewer wants shards of this size.
 SHARD_BYTES = 500_000_000
 # What goes along from a dataset folder. The rejected records never do: they are what people wrote, uncleaned.
-REPORT_FILE = "report.json"
 COMPANIONS = (REPORT_FILE, "report.md", FACTS_FILE, "figures/*.png")
 # What an earlier push may have left in the repository that this one has no more.
 REPLACED = (*(f"data/{split}-*" for split in SPLITS), FACTS_FILE, "figures/*.png")
@@ -192,7 +191,7 @@ def check_name(repository: str) -> None:
         )
 
 
-def check_account(account: dict[str, Any], repository: str) -> None:
+def check_account(account: Any, repository: str) -> None:
     """Refuse a token that may not write to the repository, as far as the Hub tells.
 
     Args:
@@ -201,19 +200,27 @@ def check_account(account: dict[str, Any], repository: str) -> None:
 
     Raises:
         UsageError: the token only reads, or the owner is neither its user nor an organization of theirs.
+        RunError: the Hub does not tell whose the token is.
     """
-    role = account.get("auth", {}).get("accessToken", {}).get("role")
+    try:
+        role = ((account.get("auth") or {}).get("accessToken") or {}).get("role")
+        owners = [account["name"], *(organization["name"] for organization in account.get("orgs") or [])]
+        told = all(isinstance(name, str) for name in owners)
+    except (AttributeError, KeyError, TypeError):
+        told = False
+    if not told:
+        raise RunError(
+            f"no push to {repository}: {constants.ENDPOINT} does not tell whose the token is; check HF_ENDPOINT, and "
+            "that no login or proxy stands before it"
+        )
     owner = repository.split("/")[0]
-    owners = [account["name"], *(organization["name"] for organization in account.get("orgs", []))]
     if role == "read":
         raise UsageError(
-            f"the token of {account['name']} may only read; use one that may write (`hf auth login`, or HF_TOKEN)"
+            f"the token of {owners[0]} may only read; use one that may write (`hf auth login`, or HF_TOKEN)"
         )
     # What a fine-grained token may reach, only the attempt tells.
     if role == "write" and owner.lower() not in (name.lower() for name in owners):
-        raise UsageError(
-            f"{account['name']} cannot write to {repository}; the owners allowed are: {', '.join(owners)}"
-        )
+        raise UsageError(f"{owners[0]} cannot write to {repository}; the owners allowed are: {', '.join(owners)}")
 
 
 @contextmanager

@@ -4,9 +4,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from wenzhen.errors import UsageError
 from wenzhen.tokenization.encoding import Encoder
 from wenzhen.tokenization.kinds import KINDS, train_tokenizer
-from wenzhen.tokenization.texts import BATCH, batches
+from wenzhen.tokenization.texts import BATCH, batches, check_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -34,14 +35,21 @@ def compare_kinds(
         sample: as [`train_tokenizer`] takes it.
 
     Yields:
-        `kind`, `training_seconds`, and what [`measure_tokenizer`] returns.
+        `kind`, `training_seconds`, and what [`measure_tokenizer`] returns; of a kind that is impossible here, `kind`
+        and `impossible`, the reason.
 
     Raises:
-        UsageError: the vocabulary is too small for a kind.
+        UsageError: there is no text to learn from or to measure on.
     """
+    check_texts(texts, "learn from")
+    check_texts(validation, "measure on")
     for kind in KINDS:
         begin = time.perf_counter()
-        tokenizer = train_tokenizer(texts, kind, vocab_size=vocab_size, sample=sample)
+        try:
+            tokenizer = train_tokenizer(texts, kind, vocab_size=vocab_size, sample=sample)
+        except UsageError as error:
+            yield {"kind": kind, "impossible": str(error)}
+            continue
         seconds = time.perf_counter() - begin
         yield {"kind": kind, "training_seconds": seconds, **measure_tokenizer(tokenizer, validation)}
 
@@ -81,6 +89,9 @@ def comparison_table(rows: list[dict[str, Any]]) -> str:
     """Render what [`compare_kinds`] yields for a terminal."""
     lines = ["kind      " + "".join(f"{head:>14}" for head, _ in COLUMNS.values())]
     for row in rows:
+        if "impossible" in row:
+            lines.append(f"{row['kind']:<10}impossible: {row['impossible']}")
+            continue
         cells = "".join(f"{form.format(row[name]):>14}" for name, (_, form) in COLUMNS.items())
         lines.append(f"{row['kind']:<10}{cells}")
     return "\n".join(lines)

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from wenzhen.errors import UsageError
 from wenzhen.tokenization.folder import SPECIAL_TOKENS, UNK, add_special_tokens, wrap_tokenizer
 from wenzhen.tokenization.pieces import learn_pieces, split_words
-from wenzhen.tokenization.texts import count_characters
+from wenzhen.tokenization.texts import check_texts, count_characters
 from wenzhen.tokenization.unigram import learn_unigram
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def train_tokenizer(
     """
     size = VOCAB_SIZE if vocab_size is None else vocab_size
     sample = texts if sample is None else sample
+    check_texts(texts if kind == "character" else sample, "learn from")
     if kind == "character":
         backend = train_character(texts, vocab_size, min_frequency)
     elif kind == "bpe":

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 from wenzhen.corpus.schema import TEXT_COLUMNS
 from wenzhen.corpus.statistics import CODE_POINTS, code_points
+from wenzhen.errors import UsageError
 
 # Of texts: so many that the work on a batch outweighs the batch.
 BATCH = 10_000
@@ -22,8 +23,19 @@ class SplitTexts:
         self.rows = split.select_columns(list(TEXT_COLUMNS))
 
     def __iter__(self) -> Iterator[str]:
-        for columns in self.rows.iter(batch_size=1000):
+        # The library cannot go through no rows.
+        for columns in self.rows.iter(batch_size=1000) if len(self.rows) else ():
             yield from itertools.chain.from_iterable(columns.values())
+
+
+def check_texts(texts: Iterable[str], purpose: str) -> None:
+    """Refuse texts that are all empty, and none at all.
+
+    Raises:
+        UsageError: there is no character; `purpose` is what the texts are for.
+    """
+    if not any(texts):
+        raise UsageError(f"there is no text to {purpose}; take a dataset whose texts are not all empty")
 
 
 def batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -3,6 +3,7 @@
 import inspect
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,12 +27,14 @@ COLUMNS = Features({"input_ids": List(Value("int32")), "labels": List(Value("int
 def encode_split(split: Dataset, tokenizer: "PreTrainedTokenizerFast", data: Data) -> Dataset:
     """Tokenize a split, or take it from the cache beside the split's own files: `cache-*.arrow`, free to be deleted.
 
-    The cache file gets its name when it is whole. Where it cannot be written, the tokens are kept in memory.
+    The cache file gets its name when it is whole; one that was damaged since is made anew. Where it cannot be written,
+    the tokens are kept in memory.
 
     Returns:
         Columns `input_ids`, `labels`, and `length`: the tokens of both, by which the Trainer groups.
     """
     encoder = Encoder(tokenizer)
+    key = fingerprint(split, encoder, data)
 
     def encode(titles: list[str], questions: list[str], answers: list[str]) -> pa.Table:
         asked = [
@@ -41,7 +44,7 @@ def encode_split(split: Dataset, tokenizer: "PreTrainedTokenizerFast", data: Dat
         length = pc.add(pc.list_value_length(inputs), pc.list_value_length(labels))
         return pa.table({"input_ids": inputs, "labels": labels, "length": length})
 
-    def tokenized(keep_in_memory: bool) -> Dataset:
+    def tokenized(keep_in_memory: bool = False) -> Dataset:
         return split.map(
             encode,
             batched=True,
@@ -49,14 +52,23 @@ def encode_split(split: Dataset, tokenizer: "PreTrainedTokenizerFast", data: Dat
             input_columns=list(TEXT_COLUMNS),
             features=COLUMNS,
             keep_in_memory=keep_in_memory,
-            new_fingerprint=fingerprint(split, encoder, data),
+            load_from_cache_file=not keep_in_memory,
+            new_fingerprint=key,
             desc="tokenizing",
         )
 
     try:
-        return tokenized(keep_in_memory=False)
+        try:
+            encoded = tokenized()
+            # A file that ends between two of its batches reads well.
+            if len(encoded) == len(split):
+                return encoded
+        except (OSError, pa.ArrowException):
+            pass
+        Path(split._get_cache_file_path(key)).unlink()
+        return tokenized()
     except OSError:
-        # A folder that is read-only, or a full disk.
+        # A folder that is read-only or in the file's place, or a full disk.
         return tokenized(keep_in_memory=True)
 
 
