@@ -73,3 +73,8 @@ def test_id_tells_apart_texts_that_moved_between_fields():
 
 def test_id_of_a_lone_surrogate_does_not_fail():
     assert len(replace(EXAMPLE, title="\ud800").id) == 16
+
+
+def test_the_separator_inside_a_field_makes_no_two_records_one():
+    variants = [("a\x1fb", "c"), ("a", "b\x1fc"), ("a\x1e_b", "c"), ("a\x1e", "\x1fb\x1fc"), ("a\x1e\x1e_b", "c")]
+    assert len({Consultation("内科", "", title, question, "答").id for title, question in variants}) == len(variants)

@@ -240,10 +240,13 @@ class SourceReader:
         texts = {}
         for name, value in fields.items():
             try:
-                text = value.decode(self.encoding) if isinstance(value, bytes) else "" if value is None else value
-                if not isinstance(text, str):
+                if isinstance(value, bytes):
+                    text = value.decode(self.encoding)
+                elif value is None or isinstance(value, str):
+                    text = value or ""
+                    text.encode()  # JSON can hold halves of characters.
+                else:
                     return Record(line, raw, None, NOT_TEXT)
-                text.encode()  # JSON can hold halves of characters.
             except UnicodeError:
                 return Record(line, raw, None, UNDECODABLE)
             if "\0" in text:

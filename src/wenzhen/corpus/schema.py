@@ -44,8 +44,10 @@ class Consultation:
     def id(self) -> str:
         """16 hexadecimal digits of the content's SHA-1: the same row has the same id in every build."""
         fields = (self.department, self.sub_department, self.title, self.question, self.answer)
-        # Escaped, so that the separator inside a field is none.
-        content = "\x1f".join(field.replace("\x1e", "\x1e\x1e").replace("\x1f", "\x1e_") for field in fields)
+        content = "\x1f".join(fields)
+        if content.count("\x1f") >= len(fields) or "\x1e" in content:
+            # Escaped, so that the separator inside a field is none.
+            content = "\x1f".join(field.replace("\x1e", "\x1e\x1e").replace("\x1f", "\x1e_") for field in fields)
         return hashlib.sha1(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     @property
