@@ -24,9 +24,10 @@ def main(argv: Sequence[str]) -> int:
     arguments = parse(argv)
     if not sys.stderr.isatty():
         disable_progress_bars()
-    if arguments.push:
-        check_push(arguments.push, arguments.private)
     if arguments.input:
+        if arguments.push:
+            # Before the long work; without it the push checks soon enough.
+            check_push(arguments.push, arguments.private)
         report = build_dataset(arguments.input, arguments.output, options(arguments), overwrite=arguments.overwrite)
         print_report(report)
     print(f"dataset: {arguments.output}  (report.md, rejects.jsonl)")

@@ -80,7 +80,7 @@ def test_a_record_that_cannot_be_kept_is_written_with_its_place_and_text(collect
     assert rejects == [{"file": "deep/x.csv", "line": 4, "reason": reason, "encoding": "utf-8", "raw": row}]
     assert collection.table()["question"].to_pylist() == ["问\n一", "问三"]
     assert sum(collection.read.values()) == 3
-    assert {reason: 1} in collection.rejected.values() and collection.rejected_total() == 1
+    assert {reason: 1} in collection.rejected.values() and collection.rejected_by_reason().total() == 1
 
 
 @pytest.mark.parametrize("question", ["无", " 无 ", ""])
@@ -129,7 +129,7 @@ def test_what_is_rejected_is_the_file_again(collect, codec, newline):
     collection, rejects = collect({"x.csv": (HEADER.replace("\n", newline) + body).encode(codec)})
     assert b"".join(map(raw_bytes, rejects)) == body.replace(newline * 2, newline).encode(codec.removesuffix("-sig"))
     assert [reject["line"] for reject in rejects] == [2, 3, 5, 7, 8, 9, 10, 11, 12]
-    assert sum(collection.read.values()) == collection.rejected_total() == 9
+    assert sum(collection.read.values()) == collection.rejected_by_reason().total() == 9
     assert collection.table().num_rows == 0
 
 
@@ -142,7 +142,7 @@ def test_exact_duplicates_are_dropped_after_cleaning(collect):
     assert collection.table()["question"].to_pylist() == ["问", "问二", "问", "问？"]
     # The duplicate shares a row, for whoever wants every record.
     assert collection.rows == [0, 1, 0, 2, 3]
-    assert (sum(collection.read.values()), collection.rejected_total()) == (5, 1)
+    assert (sum(collection.read.values()), collection.rejected_by_reason().total()) == (5, 1)
 
 
 def test_duplicates_are_kept_where_they_are_wanted(collect):

@@ -309,7 +309,7 @@ def test_what_is_collected_and_rejected_is_what_was_read(folder, case):
     collection.collect([Source(folder / "x.csv", "x.csv", "内科")], folder / "rejects.jsonl")
     rejects = [json.loads(line) for line in (folder / "rejects.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
     assert collection.read == ({"内科": len(records)} if records else {})
-    assert len(rejects) == collection.rejected_total()
+    assert len(rejects) == collection.rejected_by_reason().total()
     duplicates = sum(reject["reason"] == "duplicate" for reject in rejects)
     assert len(collection.rows) - duplicates + len(rejects) == len(records)
     assert len(set(collection.rows)) == collection.table().num_rows

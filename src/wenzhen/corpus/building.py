@@ -3,7 +3,6 @@
 import json
 import shutil
 import tempfile
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,10 +112,10 @@ def build_dataset(
         rows = every_row if "duplicates" in skip else np.arange(table.num_rows)
         groups = relations.equal if relations.near is None else relations.near
         departments = table["department"].to_pylist()
-        splits = deal(rows, None if options.split == "random" else groups, departments, options)
+        random_splits = deal(every_row, None, departments, options)
+        splits = random_splits if options.split == "random" else deal(rows, groups, departments, options)
         if not all(splits.values()):
             raise UsageError(why_not_split(collection, len(rows), len(np.unique(groups)), splits))
-        random_splits = deal(every_row, None, departments, options)
         save_splits(table, {name: rows[records] for name, records in splits.items()}, folder)
         dataset = {name: load_split(folder, name) for name in SPLITS}
         texts = measure_texts(dataset)
@@ -145,7 +144,7 @@ def build_dataset(
 def why_not_split(collection: Collection, records: int, groups: int, splits: dict[str, list[int]]) -> str:
     """Say why a split came out empty."""
     if not records:
-        reasons = sum(collection.rejected.values(), Counter[str]()).most_common()
+        reasons = collection.rejected_by_reason().most_common()
         counts = ", ".join(f"{count:,} {reason}" for reason, count in reasons) or "no record was read"
         return f"no record can be kept: {counts}"
     sizes = ", ".join(f"{name} {len(members)}" for name, members in splits.items())

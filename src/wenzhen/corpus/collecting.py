@@ -102,17 +102,17 @@ class Collection:
         ):
             for source in sources:
                 progress.set_description(source.department or source.name)
-                before = self.read.total(), self.rejected_total()
+                before = self.read.total(), self.rejected_by_reason().total()
                 reader = SourceReader(source, self._reading)
                 records = self._new_records(reader, rejects, progress)
                 while batch := list(islice(records, _BATCH)):
                     writer.write_table(self._as_table(batch))
-                read, rejected = self.read.total() - before[0], self.rejected_total() - before[1]
+                read, rejected = self.read.total() - before[0], self.rejected_by_reason().total() - before[1]
                 self.files.append(FileCount(source.name, reader.encoding, read, read - rejected))
 
-    def rejected_total(self) -> int:
-        """Return how many records were rejected."""
-        return sum(reasons.total() for reasons in self.rejected.values())
+    def rejected_by_reason(self) -> Counter[str]:
+        """Return how many records were rejected, over all departments."""
+        return sum(self.rejected.values(), Counter[str]())
 
     def table(self) -> pa.Table:
         """Return the different records, by [`SCHEMA`], memory-mapped."""

@@ -45,13 +45,12 @@ def count_records(collection: Collection, splits: Mapping[str, Dataset], bounds:
             "cleaning": dict(cleaners[name].changed) if name in cleaners else {},
             **{split: counts[name] for split, counts in by_split.items()},
         }
-    rejected = sum(collection.rejected.values(), Counter[str]())
     masked = sum((cleaner.masked for cleaner in cleaners.values()), Counter[str]())
     changed = {step: [cleaner.changed.get(step) for cleaner in cleaners.values()] for step in CLEANING_STEPS}
     return {
         "read": collection.read.total(),
         "kept": sum(map(len, splits.values())),
-        "rejected": dict(rejected.most_common()),
+        "rejected": dict(collection.rejected_by_reason().most_common()),
         "splits": {name: len(split) for name, split in splits.items()},
         "departments": {name: departments[name]["kept"] for name in label.names},
         "per_department": departments,

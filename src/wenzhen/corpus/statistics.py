@@ -46,13 +46,18 @@ def code_points(texts: Iterable[str]) -> npt.NDArray[np.uint32]:
     return np.frombuffer("".join(texts).encode("utf-32-le"), dtype=np.uint32)
 
 
+def count_code_points(batches: Iterable[list[str]]) -> npt.NDArray[np.int64]:
+    """Count each code point in texts that come in batches; `[0x110000]`."""
+    counts = np.zeros(CODE_POINTS, dtype=np.int64)
+    for batch in batches:
+        counts += np.bincount(code_points(batch), minlength=CODE_POINTS)
+    return counts
+
+
 def count_characters(table: pa.Table) -> npt.NDArray[np.int64]:
     """Count each code point in the text columns of a table."""
-    counts = np.zeros(CODE_POINTS, dtype=np.int64)
-    for batch in table.select(TEXT_COLUMNS).to_batches(_BATCH):
-        for column in batch.columns:
-            counts += np.bincount(code_points(column.to_pylist()), minlength=CODE_POINTS)
-    return counts
+    batches = table.select(TEXT_COLUMNS).to_batches(_BATCH)
+    return count_code_points(column.to_pylist() for batch in batches for column in batch.columns)
 
 
 def coverage(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

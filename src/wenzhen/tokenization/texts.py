@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from wenzhen.corpus.schema import TEXT_COLUMNS
-from wenzhen.corpus.statistics import CODE_POINTS, code_points
+from wenzhen.corpus.statistics import count_code_points
 from wenzhen.errors import UsageError
 
 # Of texts: so many that the work on a batch outweighs the batch.
@@ -59,7 +59,5 @@ def encode_texts(backend: Tokenizer, texts: list[str]) -> tuple[NDArray[np.int32
 
 def count_characters(texts: Iterable[str]) -> dict[str, int]:
     """Count how often each character occurs, in the order of code points."""
-    counts = np.zeros(CODE_POINTS, dtype=np.int64)
-    for batch in batches(texts, BATCH):
-        counts += np.bincount(code_points(batch), minlength=CODE_POINTS)
+    counts = count_code_points(batches(texts, BATCH))
     return {chr(code_point): int(counts[code_point]) for code_point in np.flatnonzero(counts)}
