@@ -1,0 +1,49 @@
+"""The `wenzhen` command: one verb for each thing that is done with a recipe or a model.
+
+Each verb has a module here with its arguments (`add_parser`) and what it does (`run`). Heavy libraries are imported by
+`run`, so that `--help` and wrong arguments answer at once.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from wenzhen.cli import answer, evaluate, info, train
+from wenzhen.errors import run
+
+VERBS = (train, evaluate, answer, info)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of every verb."""
+    parser = argparse.ArgumentParser(
+        prog="wenzhen", description="Train, measure, share and use a Chinese medical question-answering model."
+    )
+    parser.add_argument("--version", action="version", version=f"wenzhen {metadata.version('wenzhen')}")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for verb in VERBS:
+        verb.add_parser(verbs)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one verb; see [`wenzhen.errors.run`] for exit codes."""
+    if not sys.stderr.isatty():
+        # The libraries' progress bars fill a log file; each reads the variable when it is imported.
+        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+    parser = build_parser()
+    arguments, rest = parser.parse_known_args(argv)
+    # argparse takes no more `key=value` once an option has come between.
+    if arguments.verb == "train":
+        arguments.overrides += [word for word in rest if not word.startswith("-")]
+        rest = [word for word in rest if word.startswith("-")]
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return int(arguments.run(arguments))
+
+
+def entry_point() -> int:
+    """Run the command line of this process."""
+    return run(main, sys.argv[1:])

@@ -1,0 +1,68 @@
+"""`wenzhen train`."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from wenzhen.cli.arguments import Verbs
+from wenzhen.errors import UsageError
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Declare the verb's arguments."""
+    parser = verbs.add_parser(
+        "train",
+        help="train a model by a recipe",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=settings_help(),
+    )
+    parser.add_argument("recipe", metavar="RECIPE", help="a YAML file, or the name of one in recipes/")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings that win over the recipe's")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint of an interrupted run")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier model in the output folder")
+    parser.set_defaults(run=run)
+
+
+def settings_help() -> str:
+    """List every setting of a recipe with its meaning and default."""
+    from dataclasses import MISSING
+
+    from wenzhen.recipe import settings
+
+    lines = ["settings:"]
+    for key, member, _ in settings():
+        default = "required" if member.default is MISSING else f"default: {member.default!s}"
+        lines.append(f"  {key:<42}{member.metadata['meaning']} ({default})")
+    return "\n".join(lines)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, and measure what came out where the recipe asks for it."""
+    from wenzhen.recipe import load_recipe
+
+    if arguments.resume and arguments.overwrite:
+        raise UsageError("can't both --resume and --overwrite; choose one")
+    recipe = load_recipe(arguments.recipe, arguments.overrides)
+
+    from wenzhen.training.trainer import CHECKPOINTS, train
+
+    try:
+        output = train(recipe, resume=arguments.resume, overwrite=arguments.overwrite)
+    except KeyboardInterrupt:
+        if (Path(recipe.output) / CHECKPOINTS).is_dir():
+            print("stopped; the same command with --resume goes on from the newest checkpoint", file=sys.stderr)
+        raise
+    if os.environ.get("RANK", "0") != "0":
+        return 0
+    if recipe.evaluation.questions:
+        from wenzhen.cli.evaluate import measure
+
+        measure(output, output, split="validation", limit=recipe.evaluation.questions)
+    else:
+        from wenzhen.hub.card import write_model_card
+
+        write_model_card(output, rows=[])
+    metrics = "metrics.json, " if recipe.evaluation.questions else ""
+    print(f"model: {output}  (training_log.jsonl, figures/loss.png, {metrics}README.md)")
+    return 0
