@@ -6,10 +6,14 @@ or transformers: each registration waits until transformers itself loads the Aut
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
+
+_AUTO = "transformers.models.auto."
+_MODELING = "wenzhen.models.transformer.modeling_transformer"
 
 
 def _register_configurations(auto: ModuleType) -> None:
@@ -18,27 +22,32 @@ def _register_configurations(auto: ModuleType) -> None:
     auto.AutoConfig.register(WenzhenConfig.model_type, WenzhenConfig)
 
 
-def _register_models(auto: ModuleType) -> None:
-    from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
-    from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration, WenzhenModel
-
-    auto.AutoModel.register(WenzhenConfig, WenzhenModel)
-    auto.AutoModelForSeq2SeqLM.register(WenzhenConfig, WenzhenForConditionalGeneration)
+def _load_models(auto: ModuleType) -> None:
+    # Where the models' own import has led to the Auto classes, it goes on after this.
+    if _MODELING not in sys.modules:
+        import_module(_MODELING)
 
 
-_REGISTRATIONS: dict[str, Callable[[ModuleType], None]] = {
-    "transformers.models.auto.configuration_auto": _register_configurations,
-    "transformers.models.auto.modeling_auto": _register_models,
+def _register_models(modeling: ModuleType) -> None:
+    auto = sys.modules[f"{_AUTO}modeling_auto"]
+    auto.AutoModel.register(modeling.WenzhenConfig, modeling.WenzhenModel)
+    auto.AutoModelForSeq2SeqLM.register(modeling.WenzhenConfig, modeling.WenzhenForConditionalGeneration)
+
+
+_AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
+    f"{_AUTO}configuration_auto": _register_configurations,
+    f"{_AUTO}modeling_auto": _load_models,
+    _MODELING: _register_models,
 }
 
 
-class _RegisterAfterImport(MetaPathFinder):
-    """Runs each registration right after its module of transformers has been executed."""
+class _AfterImport(MetaPathFinder):
+    """Runs each of the functions above right after its module has been executed."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in _REGISTRATIONS:
+        if fullname not in _AFTER_IMPORT:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.loader is None:
@@ -46,15 +55,15 @@ class _RegisterAfterImport(MetaPathFinder):
         loader: Any = spec.loader
         execute = loader.exec_module
 
-        def execute_and_register(module: ModuleType) -> None:
+        def execute_and_follow(module: ModuleType) -> None:
             execute(module)
-            _REGISTRATIONS[fullname](module)
+            _AFTER_IMPORT[fullname](module)
 
-        loader.exec_module = execute_and_register
+        loader.exec_module = execute_and_follow
         return spec
 
 
-for _name, _register in _REGISTRATIONS.items():
-    if _name in sys.modules:
-        _register(sys.modules[_name])
-sys.meta_path.insert(0, _RegisterAfterImport())
+_imported = [name for name in _AFTER_IMPORT if name in sys.modules]
+sys.meta_path.insert(0, _AfterImport())
+for _name in _imported:
+    _AFTER_IMPORT[_name](sys.modules[_name])

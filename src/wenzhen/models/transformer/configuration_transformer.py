@@ -1,5 +1,7 @@
 """Configuration of the thesis' encoder-decoder Transformer."""
 
+from typing import Literal
+
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
@@ -9,17 +11,23 @@ class WenzhenConfig(PreTrainedConfig):
     """Shape and special tokens of a [`WenzhenForConditionalGeneration`]; the defaults are the thesis' model.
 
     Args:
-        vocab_size: rows of the embedding shared by encoder, decoder and output layer.
-        d_model: width of every layer's output. Even, and a multiple of `attention_heads`.
+        vocab_size: rows of every embedding and of the output layer.
+        d_model: width of every layer's output. A multiple of `attention_heads`, and even with sinusoidal positions.
         encoder_layers: layers of the encoder.
         decoder_layers: layers of the decoder.
         attention_heads: heads of every attention.
         d_ff: inner width of the feed-forward sublayers.
-        activation_function: activation between the two feed-forward projections, a name of `transformers.activations`.
+        activation_function: activation between the two feed-forward projections.
+        norm: `post`, LayerNorm(x + Dropout(Sublayer(x))); or `pre`, x + Dropout(Sublayer(LayerNorm(x))), with one more
+            normalization behind each side's last layer (Xiong et al. 2020).
+        positions: `sinusoidal`, a fixed table (Vaswani et al. 2017, 3.5); or `learned`, a trained one for each side.
+        attention_score: how well a key suits a query; see [`WenzhenAttention.score`]. All but `scaled_dot` need
+            `attn_implementation="eager"`, which they get unless another is asked for.
         dropout: rate on every sublayer's output before the residual sum, and on embedding + position.
         max_position_embeddings: longest sequence, in tokens, that the position table holds.
         layer_norm_eps: added to the variance in layer normalization.
         use_cache: whether the decoder returns the keys and values that it computed.
+        tie_word_embeddings: one table for encoder, decoder and output; or a separate one for each.
         pad_token_id: padding. Its embedding starts at zero.
         unk_token_id: a character outside the vocabulary.
         bos_token_id: the decoder's first input.
@@ -44,7 +52,10 @@ class WenzhenConfig(PreTrainedConfig):
     decoder_layers: int = 6
     attention_heads: int = 8
     d_ff: int = 2048
-    activation_function: str = "relu"
+    activation_function: Literal["relu", "gelu", "silu"] = "relu"
+    norm: Literal["post", "pre"] = "post"
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    attention_score: Literal["scaled_dot", "dot", "additive", "bilinear"] = "scaled_dot"
     dropout: float | int = 0.1
     max_position_embeddings: int = 512
     layer_norm_eps: float = 1e-5
@@ -74,8 +85,11 @@ class WenzhenConfig(PreTrainedConfig):
             raise ValueError(
                 f"`d_model` must be a multiple of `attention_heads`, got {self.d_model} and {self.attention_heads}."
             )
-        if self.d_model % 2:
-            raise ValueError(f"`d_model` must be even: positions are pairs of sine and cosine, got {self.d_model}.")
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(
+                f"`d_model` must be even with sinusoidal `positions`, which are pairs of sine and cosine, got "
+                f"{self.d_model}."
+            )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout}.")
 

@@ -1,12 +1,15 @@
-"""The thesis' Transformer: post-norm encoder and decoder over one embedding shared by both sides and the output.
+"""The thesis' Transformer, and the choices that its sources name.
 
-"Attention Is All You Need" (Vaswani et al. 2017), with dropout on each sublayer's output and on embedding + position,
-and nowhere else. The file reads from the smallest part to the whole and imports nothing of this package but its
-configuration, because it travels to the Hub beside the weights.
+"Attention Is All You Need" (Vaswani et al. 2017): post-norm encoder and decoder over one embedding that both sides and
+the output share, with dropout on each sublayer's output and on embedding + position, and nowhere else. A configuration
+may choose pre-norm, learned positions, other attention scores and separate embeddings instead. The file reads from the
+smallest part to the whole and imports nothing of this package but its configuration, because it travels to the Hub
+beside the weights.
 """
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -52,6 +55,19 @@ class WenzhenSinusoidalPositions(nn.Module):
         return self.weight[position_ids]
 
 
+class WenzhenLearnedPositions(nn.Embedding):
+    """A trained vector for each position (Gehring et al. 2017, 3.1)."""
+
+    def __init__(self, config: WenzhenConfig) -> None:
+        super().__init__(config.max_position_embeddings, config.d_model)
+
+
+POSITIONS: dict[str, Callable[[WenzhenConfig], nn.Module]] = {
+    "sinusoidal": WenzhenSinusoidalPositions,
+    "learned": WenzhenLearnedPositions,
+}
+
+
 def position_ids_of(
     inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, past_length: int | torch.Tensor
 ) -> torch.Tensor:
@@ -82,9 +98,10 @@ def eager_attention_forward(
     dropout: float = 0.0,
     **kwargs: Unpack[TransformersKwargs],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scaled dot-product attention, softmax(q·kᵀ·scaling + mask)·v, written out so that its weights can be looked at.
+    """Attention, softmax(score(q, k) · scaling + mask) · v, written out so that its weights can be looked at.
 
     Args:
+        module: the [`WenzhenAttention`] whose scores are used.
         query: `[batch, heads, target_length, head_dim]`.
         key, value: `[batch, heads, source_length, head_dim]`.
         attention_mask: added to the scores, broadcastable to `[batch, heads, target_length, source_length]`.
@@ -93,7 +110,7 @@ def eager_attention_forward(
         The output `[batch, target_length, heads, head_dim]` and the weights
         `[batch, heads, target_length, source_length]`.
     """
-    scores = torch.matmul(query, key.transpose(2, 3)) * scaling
+    scores = module.score(query, key) * scaling
     if attention_mask is not None:
         scores = scores + attention_mask
     weights = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
@@ -102,7 +119,7 @@ def eager_attention_forward(
 
 
 class WenzhenAttention(nn.Module):
-    """What self-attention and cross-attention share: heads, scale and the output projection."""
+    """What self-attention and cross-attention share: heads, scores, scale and the output projection."""
 
     def __init__(self, config: WenzhenConfig, layer_idx: int, is_causal: bool) -> None:
         super().__init__()
@@ -111,8 +128,34 @@ class WenzhenAttention(nn.Module):
         # Read by sdpa and flash attention when there is no mask to say it.
         self.is_causal = is_causal
         self.head_dim = config.d_model // config.attention_heads
-        self.scaling = self.head_dim**-0.5
+        self.scaling = self.head_dim**-0.5 if config.attention_score == "scaled_dot" else 1.0
         self.out_proj = nn.Linear(config.d_model, config.d_model)
+        if config.attention_score == "additive":
+            self.score_vector = nn.Parameter(torch.empty(config.attention_heads, self.head_dim))
+        elif config.attention_score == "bilinear":
+            self.score_matrix = nn.Parameter(torch.empty(config.attention_heads, self.head_dim, self.head_dim))
+
+    def score(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        """Compare every query with every key, by the score that `attention_score` names:
+
+        - `dot`: qᵀk, and `scaled_dot`: qᵀk / √head_dim, the division left to `scaling` (Vaswani et al. 2017, 3.2.1).
+        - `additive`: vᵀ tanh(k + q) (Bahdanau et al. 2015, A.1.2). The heads' projections of keys and queries are the
+          W and U of vᵀ tanh(W x + U q). It takes `head_dim` times the memory of the others.
+        - `bilinear`: kᵀ W q (Luong et al. 2015, 3.1, `general`).
+
+        Args:
+            query: `[batch, heads, target_length, head_dim]`.
+            key: `[batch, heads, source_length, head_dim]`.
+
+        Returns:
+            `[batch, heads, target_length, source_length]`.
+        """
+        if self.config.attention_score == "additive":
+            compared = torch.tanh(key.unsqueeze(2) + query.unsqueeze(3))
+            return torch.einsum("bhtsd,hd->bhts", compared, self.score_vector)
+        if self.config.attention_score == "bilinear":
+            key = torch.matmul(key, self.score_matrix)
+        return torch.matmul(query, key.transpose(2, 3))
 
     def split_heads(self, projected: torch.Tensor, parts: int) -> tuple[torch.Tensor, ...]:
         """Cut `[batch, length, parts · d_model]` into `parts` tensors `[batch, heads, length, head_dim]`."""
@@ -202,16 +245,32 @@ class WenzhenMLP(nn.Module):
         return self.fc2(self.activation(self.fc1(hidden_states)))
 
 
-class WenzhenEncoderLayer(GradientCheckpointingLayer):
-    """Self-attention and feed-forward, each as LayerNorm(x + Dropout(Sublayer(x)))."""
+class WenzhenLayer(GradientCheckpointingLayer):
+    """What encoder and decoder layers share: how a sublayer stands beside its residual connection."""
+
+    def __init__(self, config: WenzhenConfig) -> None:
+        super().__init__()
+        self.pre_norm = config.norm == "pre"
+        self.dropout = nn.Dropout(config.dropout)
+
+    def add_sublayer(
+        self, hidden_states: torch.Tensor, norm: nn.LayerNorm, sublayer: Callable[[torch.Tensor], torch.Tensor]
+    ) -> torch.Tensor:
+        """Return LayerNorm(x + Dropout(Sublayer(x))) or, with pre-norm, x + Dropout(Sublayer(LayerNorm(x)))."""
+        if self.pre_norm:
+            return hidden_states + self.dropout(sublayer(norm(hidden_states)))
+        return norm(hidden_states + self.dropout(sublayer(hidden_states)))
+
+
+class WenzhenEncoderLayer(WenzhenLayer):
+    """Self-attention and feed-forward."""
 
     def __init__(self, config: WenzhenConfig, layer_idx: int) -> None:
-        super().__init__()
+        super().__init__(config)
         self.self_attn = WenzhenSelfAttention(config, layer_idx, is_causal=False)
         self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.mlp = WenzhenMLP(config)
         self.mlp_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self,
@@ -220,23 +279,25 @@ class WenzhenEncoderLayer(GradientCheckpointingLayer):
         **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
         """Map `[batch, source_length, d_model]` to the same shape."""
-        attended, _ = self.self_attn(hidden_states, attention_mask, **kwargs)
-        hidden_states = self.self_attn_layer_norm(hidden_states + self.dropout(attended))
-        return self.mlp_layer_norm(hidden_states + self.dropout(self.mlp(hidden_states)))
+        hidden_states = self.add_sublayer(
+            hidden_states,
+            self.self_attn_layer_norm,
+            lambda states: self.self_attn(states, attention_mask, **kwargs)[0],
+        )
+        return self.add_sublayer(hidden_states, self.mlp_layer_norm, self.mlp)
 
 
-class WenzhenDecoderLayer(GradientCheckpointingLayer):
-    """Causal self-attention, cross-attention and feed-forward, each as LayerNorm(x + Dropout(Sublayer(x)))."""
+class WenzhenDecoderLayer(WenzhenLayer):
+    """Causal self-attention, cross-attention and feed-forward."""
 
     def __init__(self, config: WenzhenConfig, layer_idx: int) -> None:
-        super().__init__()
+        super().__init__(config)
         self.self_attn = WenzhenSelfAttention(config, layer_idx, is_causal=True)
         self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.cross_attn = WenzhenCrossAttention(config, layer_idx)
         self.cross_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.mlp = WenzhenMLP(config)
         self.mlp_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self,
@@ -248,13 +309,19 @@ class WenzhenDecoderLayer(GradientCheckpointingLayer):
         **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
         """Map `[batch, target_length, d_model]` to the same shape, looking at the encoder's output."""
-        attended, _ = self.self_attn(hidden_states, attention_mask, past_key_values, **kwargs)
-        hidden_states = self.self_attn_layer_norm(hidden_states + self.dropout(attended))
-        attended, _ = self.cross_attn(
-            hidden_states, encoder_hidden_states, encoder_attention_mask, past_key_values, **kwargs
+        hidden_states = self.add_sublayer(
+            hidden_states,
+            self.self_attn_layer_norm,
+            lambda states: self.self_attn(states, attention_mask, past_key_values, **kwargs)[0],
         )
-        hidden_states = self.cross_attn_layer_norm(hidden_states + self.dropout(attended))
-        return self.mlp_layer_norm(hidden_states + self.dropout(self.mlp(hidden_states)))
+        hidden_states = self.add_sublayer(
+            hidden_states,
+            self.cross_attn_layer_norm,
+            lambda states: self.cross_attn(
+                states, encoder_hidden_states, encoder_attention_mask, past_key_values, **kwargs
+            )[0],
+        )
+        return self.add_sublayer(hidden_states, self.mlp_layer_norm, self.mlp)
 
 
 class WenzhenPreTrainedModel(PreTrainedModel):
@@ -276,6 +343,11 @@ class WenzhenPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, nn.Linear):
             init.xavier_uniform_(module.weight)
+        elif isinstance(module, WenzhenAttention):
+            self._init_scores(module)
+        elif isinstance(module, WenzhenLearnedPositions):
+            # The variance of the sines and cosines that they stand for.
+            init.normal_(module.weight, mean=0.0, std=0.5**0.5)
         elif isinstance(module, nn.Embedding):
             init.normal_(module.weight, mean=0.0, std=self.config.d_model**-0.5)
             if not getattr(module.weight, "_is_hf_initialized", False):
@@ -284,16 +356,52 @@ class WenzhenPreTrainedModel(PreTrainedModel):
             # Non-persistent buffers come back empty from `from_pretrained`.
             init.copy_(module.weight, module.create_weight())
 
+    def _init_scores(self, attention: WenzhenAttention) -> None:
+        """Xavier for each head's own matrix or vector."""
+        if self.config.attention_score == "additive":
+            bound = (6 / (attention.head_dim + 1)) ** 0.5
+            init.uniform_(attention.score_vector, -bound, bound)
+        elif self.config.attention_score == "bilinear":
+            bound = (6 / (2 * attention.head_dim)) ** 0.5
+            init.uniform_(attention.score_matrix, -bound, bound)
+
+    def _resize_token_embeddings(
+        self, new_num_tokens: int | None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
+        """Resize the decoder's own embedding too, where it has one."""
+        resized = super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        if not self.config.tie_word_embeddings:
+            decoder = self.get_decoder()
+            decoder.embed_tokens = self._get_resized_embeddings(
+                decoder.embed_tokens, resized.num_embeddings, mean_resizing=mean_resizing
+            )
+        return resized
+
+    def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
+        """Give eager attention to scores that only it can compute, and refuse any other by name."""
+        if self.config.attention_score != "scaled_dot":
+            if attn_implementation not in (None, "eager"):
+                raise ValueError(
+                    f'`attention_score="{self.config.attention_score}"` needs `attn_implementation="eager"`, got '
+                    f'"{attn_implementation}".'
+                )
+            attn_implementation = "eager"
+        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
+
 
 class WenzhenStack(WenzhenPreTrainedModel):
-    """What encoder and decoder share: embedding + position, with the limit of the position table."""
+    """What encoder and decoder share: embedding + position, and the normalization behind the last layer."""
 
     def __init__(self, config: WenzhenConfig) -> None:
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
         self.embed_scale = math.sqrt(config.d_model)
-        self.positions = WenzhenSinusoidalPositions(config)
+        self.positions = POSITIONS[config.positions](config)
         self.dropout = nn.Dropout(config.dropout)
+        # Pre-norm leaves the last layer's output as it is; post-norm has just normalized it.
+        self.layer_norm = (
+            nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if config.norm == "pre" else nn.Identity()
+        )
         self.gradient_checkpointing = False
 
     def embed(self, input_ids: torch.LongTensor | None, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
@@ -355,7 +463,7 @@ class WenzhenEncoder(WenzhenStack):
         attention_mask = create_bidirectional_mask(self.config, inputs_embeds, attention_mask)
         for layer in self.layers:
             hidden_states = layer(hidden_states, attention_mask, **kwargs)
-        return BaseModelOutput(last_hidden_state=hidden_states)
+        return BaseModelOutput(last_hidden_state=self.layer_norm(hidden_states))
 
 
 class WenzhenDecoder(WenzhenStack):
@@ -416,12 +524,12 @@ class WenzhenDecoder(WenzhenStack):
                 **kwargs,
             )
         return BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=hidden_states, past_key_values=past_key_values if use_cache else None
+            last_hidden_state=self.layer_norm(hidden_states), past_key_values=past_key_values if use_cache else None
         )
 
 
 class WenzhenModel(WenzhenPreTrainedModel):
-    """Encoder and decoder over one shared embedding, without the output layer."""
+    """Encoder and decoder, without the output layer."""
 
     _tied_weights_keys = {
         "encoder.embed_tokens.weight": "shared.weight",
@@ -430,20 +538,22 @@ class WenzhenModel(WenzhenPreTrainedModel):
 
     def __init__(self, config: WenzhenConfig) -> None:
         super().__init__(config)
-        self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+        if config.tie_word_embeddings:
+            self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
         self.encoder = WenzhenEncoder(config)
         self.decoder = WenzhenDecoder(config)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """Return the embedding that encoder and decoder share."""
-        return self.shared
+        """Return the embedding that encoder and decoder share, or the encoder's own."""
+        return self.shared if self.config.tie_word_embeddings else self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Replace the shared embedding on both sides."""
-        self.shared = value
+        """Replace the embedding that encoder and decoder share, or the encoder's own."""
         self.encoder.embed_tokens = value
-        self.decoder.embed_tokens = value
+        if self.config.tie_word_embeddings:
+            self.shared = value
+            self.decoder.embed_tokens = value
 
     @can_return_tuple
     def forward(
