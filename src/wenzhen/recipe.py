@@ -83,6 +83,13 @@ class Model:
     d_ff: int = setting("inner width of the feed-forward sublayers", 2048, COUNT)
     activation_function: Literal["relu", "gelu", "silu"] = setting("activation of the feed-forward sublayers", "relu")
     dropout: float = setting("dropout rate", 0.1, SHARE)
+    norm: Literal["post", "pre"] = setting("normalization behind each residual sum, or before each sublayer", "post")
+    positions: Literal["sinusoidal", "learned"] = setting("vectors of the positions", "sinusoidal")
+    attention_score: Literal["scaled_dot", "dot", "additive", "bilinear"] = setting(
+        "comparison of query and key; all but scaled_dot are slower", "scaled_dot"
+    )
+    tie_word_embeddings: bool = setting("one embedding for encoder, decoder and output, or one for each", True)
+    word_vectors: str | None = setting("file of vectors (word2vec's text format) that the embeddings start with", None)
 
 
 @dataclass(kw_only=True)
@@ -269,6 +276,10 @@ def _build(kind: Any, values: Any, prefix: str) -> Any:
 def _convert(key: str, value: Any, hint: Any, bounds: Bounds | None) -> Any:
     """Return `value` as the setting's type."""
     converted: Any = None
+    if hint == str | None:
+        if value is None:
+            return None
+        hint = str
     if get_origin(hint) is Literal:
         # `==` alone would take 1 for True.
         converted = next(

@@ -26,19 +26,24 @@ from transformers.trainer_utils import EvalLoopOutput
 from transformers.utils import logging
 
 from wenzhen.corpus.loading import load_split
+from wenzhen.corpus.schema import REPORT_FILE
 from wenzhen.errors import UsageError
 from wenzhen.folders import check_output_folder
 from wenzhen.models import MODEL_FILES
 from wenzhen.models.likelihood import likelihood_metrics, likelihood_statistics
+from wenzhen.models.saving import save_with_code
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
 from wenzhen.recipe import RECIPE_FILE, Generation, Recipe, load_recipe, settings
 from wenzhen.tokenization import load_tokenizer, save_tokenizer
 from wenzhen.training.batching import encode_split, sample_split
 from wenzhen.training.log import LOG_FILE, TrainingLog, draw_losses, read_log
+from wenzhen.training.word_vectors import initialize_embeddings
 
 CHECKPOINTS = "checkpoints"
 FIGURE = "figures/loss.png"
+# What the dataset's report said when the model was trained: its card is written from it.
+DATASET_REPORT = "dataset_report.json"
 # What a model folder may hold, as patterns; the first one marks it as ours.
 CONTENTS = (
     RECIPE_FILE,
@@ -127,6 +132,11 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
     encoded["train"] = sample_split(encoded["train"], recipe.data.max_samples, recipe.seed)
     set_seed(recipe.seed)
     model = build_model(recipe, tokenizer)
+    # A resumed run takes its embeddings from the checkpoint.
+    if recipe.model.word_vectors and not resume:
+        found = initialize_embeddings(model, tokenizer, Path(recipe.model.word_vectors))
+        if arguments.process_index == 0:
+            tqdm.write(f"{'vectors':<12}{found:,} of {len(tokenizer):,} tokens, from {recipe.model.word_vectors}")
     # An earlier model goes only now that all that can be wrong with the request has been looked at.
     with arguments.main_process_first(desc="preparing the output folder"):
         if arguments.process_index == 0:
@@ -254,7 +264,7 @@ def model_shape(recipe: Recipe) -> dict[str, Any]:
         UsageError: they fit no model.
     """
     shape = dataclasses.asdict(recipe.model)
-    del shape["family"]
+    del shape["family"], shape["word_vectors"]
     try:
         WenzhenConfig(**shape)
     except StrictDataclassError as error:
@@ -305,13 +315,11 @@ def save_model(
     model: WenzhenForConditionalGeneration, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, output: Path
 ) -> None:
     """Write what `AutoModelForSeq2SeqLM` and `AutoTokenizer` load, here or, with the code beside it, anywhere."""
-    type(model.config).register_for_auto_class()
-    type(model).register_for_auto_class("AutoModelForSeq2SeqLM")
     # The Trainer switches the cache off in the config for training.
     model.config.use_cache = True
-    model.save_pretrained(output)
+    save_with_code(model, output)
     tokenizer.model_max_length = recipe.data.max_question_length
     save_tokenizer(tokenizer, output)
-    for file in output.glob("*.safetensors"):
-        # Written for its owner alone, unlike everything beside it.
-        file.chmod((output / RECIPE_FILE).stat().st_mode)
+    report = Path(recipe.data.dataset) / REPORT_FILE
+    if report.is_file():
+        shutil.copyfile(report, output / DATASET_REPORT)
