@@ -16,7 +16,8 @@ from wenzhen.corpus.collecting import LengthBounds
 from wenzhen.corpus.reading import COLUMN_NAMES, ReadingOptions
 from wenzhen.corpus.sources import check_encoding
 from wenzhen.errors import UsageError, run
-from wenzhen.hub.push import check_push, push_dataset
+from wenzhen.hub.dataset import push_dataset
+from wenzhen.hub.repository import check_push
 
 
 def main(argv: Sequence[str]) -> int:
@@ -27,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments.input:
         if arguments.push:
             # Before the long work; without it the push checks soon enough.
-            check_push(arguments.push, arguments.private)
+            check_push(arguments.push, "dataset", arguments.private)
         report = build_dataset(arguments.input, arguments.output, options(arguments), overwrite=arguments.overwrite)
         print_report(report)
     print(f"dataset: {arguments.output}  (report.md, rejects.jsonl)")

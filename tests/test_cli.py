@@ -30,6 +30,7 @@ from wenzhen.errors import UsageError, run
         (["answer", "tests", ""], "the question is empty"),
         (["answer", "tests"], "give either QUESTION or --file"),
         (["answer", "tests", "--file", "nothing.txt"], "no file nothing.txt"),
+        (["answer", "tests", "咳嗽怎么办？", "--seed", "-1"], "--seed must be from 0 to 4294967295, got -1"),
     ],
 )
 def test_wrong_requests_get_one_clear_line(

@@ -9,7 +9,7 @@ import pytest
 
 from wenzhen.answering.answerer import NOTICE, Answerer
 from wenzhen.answering.decoding import DECODINGS, Decoding, decoding_named
-from wenzhen.answering.engine import PyTorchEngine
+from wenzhen.answering.engines.pytorch import PyTorchEngine
 from wenzhen.errors import UsageError
 
 QUESTIONS = ["高血压平时要注意什么？", "孩子3岁，这几天被诊断为手足口病。什么情况下要去医院？", "痔疮有什么症状？"]

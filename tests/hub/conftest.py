@@ -1,4 +1,4 @@
-"""A Hub on loopback, and a dataset folder with all that one may hold."""
+"""A Hub on loopback, and folders of a dataset and a model with all that they may hold."""
 
 import json
 import shutil
@@ -11,6 +11,11 @@ from huggingface_hub import constants
 
 from hub_server import Hub, running_hub
 from wenzhen.corpus.schema import DEPARTMENTS
+from wenzhen.evaluation.evaluator import evaluate_model
+from wenzhen.training.log import draw_losses
+
+# What a patient wrote, which goes nowhere.
+SECRET = "请打我电话13900000000"
 
 
 @pytest.fixture
@@ -81,5 +86,35 @@ def folder(dataset: Path, report: dict[str, Any], tmp_path: Path) -> Path:
     for name in ("lengths.png", "departments.png"):
         (copy / "figures" / name).write_bytes(b"\x89PNG " + name.encode())
     (copy / "facts.json").write_text('["多喝水"]', encoding="utf-8")
-    (copy / "rejects.jsonl").write_text('{"raw": "请打我电话13900000000"}\n', encoding="utf-8")
+    (copy / "rejects.jsonl").write_text(f'{{"raw": "{SECRET}"}}\n', encoding="utf-8")
     return copy
+
+
+@pytest.fixture(scope="session")
+def measured_folder(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a model folder as a finished run and an evaluation on three questions leave it."""
+    folder = tmp_path_factory.mktemp("measured") / "model"
+    shutil.copytree(model_folder, folder)
+    steps = [
+        {"step": 1, "epoch": 0.5, "loss": 6.0},
+        {"step": 1, "epoch": 0.5, "eval_loss": 5.25},
+        {"step": 2, "epoch": 1.0, "eval_loss": 4.5},
+        {"step": 3, "epoch": 1.5, "eval_loss": 4.75},
+    ]
+    (folder / "training_log.jsonl").write_text("".join(f"{json.dumps(step)}\n" for step in steps), encoding="utf-8")
+    draw_losses(steps, folder / "figures/loss.png")
+    evaluate_model(folder, limit=3).save(folder)
+    return folder
+
+
+@pytest.fixture
+def model(measured_folder: Path, tmp_path: Path) -> Path:
+    """Return a model folder with all that one may hold, and more."""
+    folder = tmp_path / "doctor"
+    shutil.copytree(measured_folder, folder)
+    (folder / "predictions.jsonl").write_text(f'{{"question": "{SECRET}"}}\n', encoding="utf-8")
+    (folder / "checkpoints/checkpoint-1").mkdir(parents=True)
+    for name in ("checkpoints/checkpoint-1/optimizer.pt", "figures/attention.png", "notes.txt", "events.jsonl"):
+        (folder / name).write_text(SECRET, encoding="utf-8")
+    (folder / "foreign.py").write_text(f"# {SECRET}\nraise SystemExit('foreign code ran')\n", encoding="utf-8")
+    return folder

@@ -10,7 +10,7 @@ import pytest
 from datasets import DatasetDict
 from transformers import AutoConfig, GenerationConfig, Seq2SeqTrainingArguments
 
-from wenzhen.answering.engine import PyTorchEngine
+from wenzhen.answering.engines.pytorch import PyTorchEngine
 from wenzhen.corpus.loading import load_split
 from wenzhen.errors import RunError, UsageError
 from wenzhen.evaluation.evaluator import evaluate_model

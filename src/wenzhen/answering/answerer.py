@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wenzhen.answering.decoding import Decoding
-from wenzhen.answering.engine import PyTorchEngine
+from wenzhen.answering.engines import load_engine
 from wenzhen.errors import UsageError
 
 NOTICE = "以上内容由机器生成，可能有错，不是医生的诊断或处方；不适请就医，紧急情况请拨打120。"
@@ -37,7 +37,7 @@ class Answerer:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.engine = PyTorchEngine(folder)
+        self.engine = load_engine(folder)
 
     def normalize(self, question: str) -> str:
         """Return the question without control characters and surrounding white space.

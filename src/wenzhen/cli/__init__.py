@@ -7,17 +7,17 @@ Each verb has a module here with its arguments (`add_parser`) and what it does (
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 
-from wenzhen.cli import answer, evaluate, info, train
+from wenzhen.cli import answer, benchmark, evaluate, explain, export, info, push, train
 from wenzhen.errors import run
 
-VERBS = (train, evaluate, answer, info)
+VERBS = (train, evaluate, answer, explain, export, push, benchmark, info)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of every verb."""
+def build_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Return the parser of the whole command, and that of every verb by its name."""
     parser = argparse.ArgumentParser(
         prog="wenzhen", description="Train, measure, share and use a Chinese medical question-answering model."
     )
@@ -25,7 +25,7 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for verb in VERBS:
         verb.add_parser(verbs)
-    return parser
+    return parser, verbs.choices
 
 
 def main(argv: Sequence[str]) -> int:
@@ -33,14 +33,15 @@ def main(argv: Sequence[str]) -> int:
     if not sys.stderr.isatty():
         # The libraries' progress bars fill a log file; each reads the variable when it is imported.
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-    parser = build_parser()
+    parser, verbs = build_parser()
     arguments, rest = parser.parse_known_args(argv)
-    # argparse takes no more `key=value` once an option has come between.
-    if arguments.verb == "train":
-        arguments.overrides += [word for word in rest if not word.startswith("-")]
-        rest = [word for word in rest if word.startswith("-")]
     if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        try:
+            # argparse takes no more words without a dash once an option has come between, unless told to.
+            arguments = verbs[arguments.verb].parse_intermixed_args(argv[argv.index(arguments.verb) + 1 :])
+        except TypeError:
+            # A verb with verbs of its own cannot be told.
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return int(arguments.run(arguments))
 
 

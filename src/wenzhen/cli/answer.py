@@ -31,6 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--output goes with --file")
     if arguments.question is not None and not arguments.question.strip():
         raise UsageError("the question is empty; ask in a sentence")
+    if arguments.seed is not None and not 0 <= arguments.seed < 2**32:
+        raise UsageError(f"--seed must be from 0 to {2**32 - 1}, got {arguments.seed}")
     if arguments.file and not arguments.file.is_file():
         raise UsageError(f"no file {arguments.file}")
 
@@ -39,9 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     answerer = Answerer(arguments.model)
     if arguments.seed is not None:
-        from transformers import set_seed
-
-        set_seed(arguments.seed)
+        answerer.engine.seed(arguments.seed)
     decoding = decoding_named(arguments.decoding)
     if arguments.file:
         failed = answer_file(answerer, arguments.file, arguments.output, decoding)

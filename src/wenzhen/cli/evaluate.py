@@ -54,12 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
 def measure(model: Path, output: Path, **how: Any) -> dict[str, Any]:
     """Evaluate a model and save the result in `output`; where that is the model's folder, renew its card."""
     from wenzhen.evaluation.evaluator import evaluate_model
-    from wenzhen.evaluation.table import metric_rows
-    from wenzhen.hub.card import write_model_card
+    from wenzhen.hub.model_card import write_model_card
 
     evaluation = evaluate_model(model, **how)
     output.mkdir(parents=True, exist_ok=True)
     evaluation.save(output)
-    if output == model:
-        write_model_card(model, metric_rows(evaluation.metrics))
+    # The card of an export is its original's.
+    if output == model and not (model / "model.bin").is_file():
+        write_model_card(model)
     return evaluation.metrics

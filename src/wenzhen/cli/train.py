@@ -60,9 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
 
         measure(output, output, split="validation", limit=recipe.evaluation.questions)
     else:
-        from wenzhen.hub.card import write_model_card
+        from wenzhen.hub.model_card import write_model_card
 
-        write_model_card(output, rows=[])
+        write_model_card(output)
     metrics = "metrics.json, " if recipe.evaluation.questions else ""
     print(f"model: {output}  (training_log.jsonl, figures/loss.png, {metrics}README.md)")
     return 0

@@ -3,8 +3,10 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from datasets import ClassLabel, Features, Value
+if TYPE_CHECKING:
+    from datasets import Features
 
 DEPARTMENTS = ("男科", "内科", "妇产科", "肿瘤科", "儿科", "外科")
 
@@ -72,8 +74,10 @@ def question_text(title: str, question: str, with_title: bool = False) -> str:
     return question or title
 
 
-def features(departments: Sequence[str] = DEPARTMENTS) -> Features:
+def features(departments: Sequence[str] = DEPARTMENTS) -> "Features":
     """Return the columns of every split; `too_long` marks a record beyond the length bounds it was built with."""
+    from datasets import ClassLabel, Features, Value
+
     return Features(
         {
             "id": Value("string"),

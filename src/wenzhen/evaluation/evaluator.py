@@ -9,16 +9,14 @@ from typing import Any
 from tqdm import tqdm
 
 from wenzhen.answering.decoding import Decoding
-from wenzhen.answering.engine import PyTorchEngine
+from wenzhen.answering.engines import load_engine
 from wenzhen.corpus.loading import load_split, split_leakage
 from wenzhen.corpus.schema import FACTS_FILE, question_text
 from wenzhen.errors import UsageError
 from wenzhen.evaluation.metrics import answer_metrics
+from wenzhen.models import METRICS_FILE, PREDICTIONS_FILE
 from wenzhen.models.likelihood import likelihood_metrics
 from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
-
-METRICS_FILE = "metrics.json"
-PREDICTIONS_FILE = "predictions.jsonl"
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def evaluate_model(
     Raises:
         UsageError: folder, dataset or split are not usable.
     """
-    engine = PyTorchEngine(folder)
+    engine = load_engine(folder)
     recipe = model_recipe(folder)
     source = dataset or Path(recipe.data.dataset)
     rows = load_split(source, split)

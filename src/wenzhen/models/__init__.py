@@ -1,4 +1,11 @@
-"""The model families, and what a folder with a trained model holds."""
+"""The model families, and what a folder with a trained model holds besides its recipe and its card."""
 
 # Without any of these a model folder cannot be loaded.
 MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+# What the dataset's report said when the model was trained: its card is written from it.
+DATASET_REPORT = "dataset_report.json"
+LOG_FILE = "training_log.jsonl"
+FIGURE = "figures/loss.png"
+# What `wenzhen evaluate` found.
+METRICS_FILE = "metrics.json"
+PREDICTIONS_FILE = "predictions.jsonl"

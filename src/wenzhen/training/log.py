@@ -8,8 +8,8 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from wenzhen.errors import RunError
+from wenzhen.models import LOG_FILE
 
-LOG_FILE = "training_log.jsonl"
 # Times are left out, so that the same run twice gives the same log.
 KEYS = (
     "step",

@@ -29,7 +29,7 @@ from wenzhen.corpus.loading import load_split
 from wenzhen.corpus.schema import REPORT_FILE
 from wenzhen.errors import UsageError
 from wenzhen.folders import check_output_folder
-from wenzhen.models import MODEL_FILES
+from wenzhen.models import DATASET_REPORT, FIGURE, LOG_FILE, MODEL_FILES, PREDICTIONS_FILE
 from wenzhen.models.likelihood import likelihood_metrics, likelihood_statistics
 from wenzhen.models.saving import save_with_code
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
@@ -37,13 +37,10 @@ from wenzhen.models.transformer.modeling_transformer import WenzhenForConditiona
 from wenzhen.recipe import RECIPE_FILE, Generation, Recipe, load_recipe, settings
 from wenzhen.tokenization import load_tokenizer, save_tokenizer
 from wenzhen.training.batching import encode_split, sample_split
-from wenzhen.training.log import LOG_FILE, TrainingLog, draw_losses, read_log
+from wenzhen.training.log import TrainingLog, draw_losses, read_log
 from wenzhen.training.word_vectors import initialize_embeddings
 
 CHECKPOINTS = "checkpoints"
-FIGURE = "figures/loss.png"
-# What the dataset's report said when the model was trained: its card is written from it.
-DATASET_REPORT = "dataset_report.json"
 # What a model folder may hold, as patterns; the first one marks it as ours.
 CONTENTS = (
     RECIPE_FILE,
@@ -53,7 +50,7 @@ CONTENTS = (
     "*.json",
     "*.safetensors",
     "*.py",
-    "predictions.jsonl",
+    PREDICTIONS_FILE,
     "README.md",
 )
 # What it holds at the end of a run, and not before.

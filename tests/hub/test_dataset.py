@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -13,13 +12,14 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 from datasets import load_from_disk
-from huggingface_hub import HfApi, constants
+from huggingface_hub import HfApi
 
 from helpers import ROOT
+from hub_client import run_python, usage
 from hub_server import Account, Hub
 from hub_store import File, Repository
 from wenzhen.errors import RunError, UsageError
-from wenzhen.hub.push import check_push, push_dataset
+from wenzhen.hub.dataset import push_dataset
 
 NAME = "tester/consultations"
 SMALL = 20_000
@@ -29,31 +29,16 @@ def repository(hub: Hub, name: str = NAME) -> Repository:
     return hub.repositories["dataset", name]
 
 
-def run_python(code: str, folder: Path, environment: dict[str, str]) -> str:
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
-
-
 def test_a_fresh_process_loads_what_a_fresh_process_pushed(hub: Hub, folder: Path, tmp_path: Path) -> None:
     environment = hub.environment(tmp_path / "home")
     push = (
-        "from pathlib import Path\nfrom wenzhen.hub.push import push_dataset\n"
+        "from pathlib import Path\nfrom wenzhen.hub.dataset import push_dataset\n"
         f"print(push_dataset(Path({str(folder)!r}), {NAME!r}, False, shard_bytes={SMALL}))"
     )
     assert run_python(push, tmp_path, environment) == f"{hub.url}/datasets/{NAME}\n"
 
     card = repository(hub).files["README.md"].decode()
-    usage = re.search(r"```python\n(.*?)```", card, re.DOTALL)
-    assert usage
-    printed = run_python(f"{usage[1]}\ndataset.save_to_disk('loaded')", tmp_path, environment | {"HF_TOKEN": ""})
+    printed = run_python(f"{usage(card)}\ndataset.save_to_disk('loaded')", tmp_path, environment | {"HF_TOKEN": ""})
     pushed, loaded = load_from_disk(folder), load_from_disk(tmp_path / "loaded")
     assert list(loaded) == list(pushed) == ["train", "validation", "test"]
     for split in pushed:
@@ -149,35 +134,6 @@ def test_private_is_refused_where_the_repository_is_public(client: Hub, folder: 
     assert repository(client).commits == commits
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["consultations", "a/b/c", "tester/", "/name", "tester/a--b", "tester/a.git", "tester/a b", "测试/问诊"],
-)
-def test_malformed_name(client: Hub, folder: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="OWNER/NAME"):
-        push_dataset(folder, name, private=False)
-    assert not client.requests
-
-
-def test_no_token(client: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(UsageError, match=r"without a token; .*`hf auth login`, or set HF_TOKEN"):
-        check_push(NAME)
-    assert not client.requests
-
-
-def test_wrong_token(client: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-    with pytest.raises(UsageError, match=r"refuses the token \(HTTP 401: .*\); log in with `hf auth login`"):
-        check_push(NAME)
-
-
-def test_token_that_only_reads(client: Hub) -> None:
-    client.accounts["hf_test"] = Account("tester", role="read")
-    with pytest.raises(UsageError, match="may only read"):
-        check_push(NAME)
-
-
 def test_owner_who_is_neither_the_user_nor_an_organization(client: Hub, folder: Path) -> None:
     with pytest.raises(UsageError, match="the owners allowed are: tester, clinic"):
         push_dataset(folder, "someone/consultations", private=False)
@@ -190,37 +146,6 @@ def test_token_that_the_hub_refuses_late(client: Hub, folder: Path) -> None:
     with pytest.raises(UsageError, match=r"may not write to someone/consultations \(HTTP 403: You don"):
         push_dataset(folder, "someone/consultations", private=False)
     assert not client.repositories
-
-
-@pytest.mark.parametrize(
-    "answer", [{}, {"name": None}, [], {"name": "tester", "orgs": [None]}, {"name": "t", "auth": 5}]
-)
-def test_an_account_without_a_name_is_one_line(client: Hub, monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
-    monkeypatch.setattr(HfApi, "whoami", lambda _: answer)
-    with pytest.raises(RunError, match=f"{client.url} does not tell whose the token is"):
-        check_push(NAME)
-
-
-def test_a_token_of_an_untold_role_is_left_to_the_attempt(client: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HfApi, "whoami", lambda _: {"name": "tester", "auth": None, "orgs": None})
-    check_push(NAME)
-
-
-def test_switched_off(client: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(UsageError, match="HF_HUB_OFFLINE is set"):
-        push_dataset(folder, NAME, private=False)
-    assert not client.requests
-
-
-def test_unreachable(client: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Nobody listens on a port that was just given back.
-    with Hub() as closed:
-        pass
-    monkeypatch.setattr(constants, "ENDPOINT", closed.url)
-    with pytest.raises(RunError, match=closed.url) as caught:
-        check_push(NAME)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,12 @@
-"""A dataset folder's way to the Hub: Parquet shards, the card and the report, in one commit."""
+"""A repository of the Hub: who may write there, and one commit in which a folder's files replace earlier ones."""
 
-import json
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from datasets import Dataset, DatasetInfo, SplitDict, SplitInfo
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, is_offline_mode
 from huggingface_hub.errors import (
     HfHubHTTPError,
@@ -17,27 +14,19 @@ from huggingface_hub.errors import (
     LocalTokenNotFoundError,
     RepositoryNotFoundError,
 )
-from huggingface_hub.utils import disable_progress_bars, validate_repo_id
+from huggingface_hub.utils import disable_progress_bars, enable_progress_bars, validate_repo_id
 
-from wenzhen.corpus.loading import load_split
-from wenzhen.corpus.schema import FACTS_FILE, REPORT_FILE
-from wenzhen.corpus.splitting import SPLITS
 from wenzhen.errors import RunError, UsageError
-from wenzhen.hub.card import dataset_card
 
-# Of a shard's rows in memory; in the file they are smaller. The Hub's viewer wants shards of this size.
-SHARD_BYTES = 500_000_000
-# What goes along from a dataset folder. The rejected records never do: they are what people wrote, uncleaned.
-COMPANIONS = (REPORT_FILE, "report.md", FACTS_FILE, "figures/*.png")
-# What an earlier push may have left in the repository that this one has no more.
-REPLACED = (*(f"data/{split}-*" for split in SPLITS), FACTS_FILE, "figures/*.png")
+Kind = Literal["dataset", "model"]
 
 
-def check_push(repository: str, private: bool = False) -> None:
+def check_push(repository: str, kind: Kind, private: bool = False) -> None:
     """Refuse a push that cannot succeed, before any long work.
 
     Args:
-        repository: the dataset repository, `OWNER/NAME`.
+        repository: `OWNER/NAME`.
+        kind: what the repository holds.
         private: whether it is to be private.
 
     Raises:
@@ -52,7 +41,7 @@ def check_push(repository: str, private: bool = False) -> None:
     with hub_errors(repository):
         account = api.whoami()
         try:
-            public = not api.dataset_info(repository).private
+            public = not api.repo_info(repository, repo_type=kind).private
         except RepositoryNotFoundError:
             public = False
     check_account(account, repository)
@@ -62,103 +51,38 @@ def check_push(repository: str, private: bool = False) -> None:
         )
 
 
-def push_dataset(folder: Path, repository: str, private: bool, shard_bytes: int = SHARD_BYTES) -> str:
-    """Publish a dataset folder as a dataset repository, which `datasets.load_dataset` loads by its name.
-
-    One commit holds everything: whoever loads the repository meanwhile gets the old dataset or the new one.
-
-    Args:
-        folder: what build_dataset.py made.
-        repository: `OWNER/NAME`; made where there is none.
-        private: whether a new repository is for its owner alone.
-        shard_bytes: the most bytes of rows in one Parquet file.
-
-    Returns:
-        The repository's URL.
-
-    Raises:
-        UsageError: the folder holds no dataset, or as [`check_push`].
-        RunError: the Hub cannot be reached, or fails; nothing is published then.
-    """
-    splits, report = read_folder(folder)
-    check_push(repository, private)
-    companions = {
-        path.relative_to(folder).as_posix(): path for pattern in COMPANIONS for path in sorted(folder.glob(pattern))
-    }
-    with tempfile.TemporaryDirectory(prefix="wenzhen-") as scratch:
-        shards = write_shards(splits, Path(scratch), shard_bytes)
-        info = describe(splits, sum(path.stat().st_size for path in shards.values()))
-        figures = [path.name for path in companions.values() if path.suffix == ".png"]
-        card = dataset_card(repository, report, info, figures).encode()
-        return commit(repository, private, {"README.md": card, **companions, **shards})
-
-
-def read_folder(folder: Path) -> tuple[dict[str, Dataset], dict[str, Any]]:
-    """Return a dataset folder's splits and its report.
-
-    Raises:
-        UsageError: the folder holds no dataset with a report that fits it.
-    """
-    splits = {name: load_split(folder, name) for name in SPLITS}
-    file = folder / REPORT_FILE
-    advice = "build the dataset again with data_scripts/build_dataset.py"
-    try:
-        report = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"{folder} has no {REPORT_FILE}; {advice}") from None
-    except ValueError as error:
-        raise UsageError(f"{file} is not JSON: {error}; {advice}") from error
-    rows = {name: len(split) for name, split in splits.items()}
-    if not isinstance(report, dict) or report.get("splits") != rows:
-        raise UsageError(f"{file} does not describe the splits that lie beside it ({rows}); {advice}")
-    return splits, report
-
-
-def write_shards(splits: dict[str, Dataset], folder: Path, shard_bytes: int) -> dict[str, Path]:
-    """Write every split as Parquet files of about equal numbers of rows.
-
-    Returns:
-        The files by their paths in the repository.
-    """
-    (folder / "data").mkdir()
-    shards = {}
-    for name, split in splits.items():
-        number = min(split.data.nbytes // shard_bytes + 1, len(split))
-        for index in range(number):
-            path = f"data/{name}-{index:05d}-of-{number:05d}.parquet"
-            split.shard(number, index, contiguous=True).to_parquet(folder / path)
-            shards[path] = folder / path
-    return shards
-
-
-def describe(splits: dict[str, Dataset], download_bytes: int) -> DatasetInfo:
-    """Return what a card's header tells of a dataset: features, splits and sizes."""
-    sizes = SplitDict()
-    for name, split in splits.items():
-        sizes.add(SplitInfo(name=name, num_bytes=split.data.nbytes, num_examples=len(split)))
-    return DatasetInfo(
-        features=next(iter(splits.values())).features,
-        splits=sizes,
-        download_size=download_bytes,
-        dataset_size=sum(size.num_bytes for size in sizes.values()),
-    )
-
-
-def commit(repository: str, private: bool, files: dict[str, Path | bytes]) -> str:
+def commit(
+    repository: str, kind: Kind, private: bool, files: Mapping[str, Path | bytes], replaced: Sequence[str]
+) -> str:
     """Make the repository where there is none, and put the files there in one commit, in the place of earlier ones.
 
+    Args:
+        repository: `OWNER/NAME`.
+        kind: what the repository holds.
+        private: whether a new repository is for its owner alone.
+        files: contents by their paths in the repository.
+        replaced: patterns of the paths that an earlier push may have left and that go where `files` lacks them; a `*`
+            stays within its folder.
+
     Returns:
         The repository's URL.
+
+    Raises:
+        UsageError: the token may not write there.
+        RunError: the Hub cannot be reached, or fails; nothing is published then.
     """
-    if not sys.stderr.isatty():
+    # Loading a model switches them off.
+    if sys.stderr.isatty() and not constants.HF_HUB_DISABLE_PROGRESS_BARS:
+        enable_progress_bars()
+    else:
         disable_progress_bars()
     api = HfApi()
     with hub_errors(repository):
         # None leaves an organization's own choice.
-        url = api.create_repo(repository, repo_type="dataset", private=private or None, exist_ok=True)
-        parent = api.dataset_info(repository).sha
-        present = api.list_repo_files(repository, repo_type="dataset", revision=parent)
-        stale = [path for path in present if path not in files and any(fnmatch(path, old) for old in REPLACED)]
+        url = api.create_repo(repository, repo_type=kind, private=private or None, exist_ok=True)
+        parent = api.repo_info(repository, repo_type=kind).sha
+        present = api.list_repo_files(repository, repo_type=kind, revision=parent)
+        stale = [path for path in present if path not in files and any(matches(path, old) for old in replaced)]
         # `upload_folder` would spread the files over several commits.
         api.create_commit(
             repository,
@@ -166,12 +90,17 @@ def commit(repository: str, private: bool, files: dict[str, Path | bytes]) -> st
                 *(CommitOperationDelete(path) for path in stale),
                 *(CommitOperationAdd(path, content) for path, content in files.items()),
             ],
-            commit_message="Push a dataset built by wenzhen",
-            repo_type="dataset",
+            commit_message=f"Push a {kind} made by wenzhen",
+            repo_type=kind,
             # Who pushes at the same time is refused rather than mixed in.
             parent_commit=parent,
         )
     return str(url)
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Tell whether a path matches a pattern whose `*` stays within its folder."""
+    return path.count("/") == pattern.count("/") and fnmatch(path, pattern)
 
 
 def check_name(repository: str) -> None:

@@ -1,57 +1,14 @@
-"""The cards of models and datasets."""
+"""A dataset's card."""
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from datasets import DatasetInfo, load_from_disk
-from huggingface_hub import DatasetCard, ModelCard
+from huggingface_hub import DatasetCard
 
-from wenzhen.evaluation.evaluator import evaluate_model
-from wenzhen.evaluation.table import metric_rows
-from wenzhen.hub.card import dataset_card, write_model_card
-from wenzhen.hub.push import describe
-
-
-def test_card_states_the_metrics_and_the_limits(model_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(model_folder, folder)
-    evaluation = evaluate_model(folder, limit=3)
-    evaluation.save(folder)
-    write_model_card(folder, metric_rows(evaluation.metrics))
-    card = ModelCard.load(folder / "README.md")
-    results = {result.metric_type: result.metric_value for result in card.data.eval_results}
-    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    assert results["bleu"] == metrics["bleu4_char"]
-    assert card.data.language == "zh"
-    assert f"| loss | {metrics['loss']:.4f} |" in card.text
-    assert "3 questions of the test split of `dataset`. Of the split's records, 0 share their question" in card.text
-    assert "it is no doctor" in card.text
-
-
-def test_card_tells_the_leak_that_the_dataset_reports(model_folder: Path, dataset: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(model_folder, folder)
-    leaky = tmp_path / dataset.name
-    shutil.copytree(dataset, leaky)
-    report = json.loads((leaky / "report.json").read_text(encoding="utf-8"))
-    report["leakage"] = {"questions": {"validation": 1, "test": 7}, "answers": {"validation": 2, "test": 9}}
-    (leaky / "report.json").write_text(json.dumps(report), encoding="utf-8")
-    evaluation = evaluate_model(folder, dataset=leaky, limit=3)
-    assert evaluation.metrics["leakage"] == {"questions": 7, "answers": 9}
-    evaluation.save(folder)
-    write_model_card(folder, metric_rows(evaluation.metrics))
-    text = ModelCard.load(folder / "README.md").text
-    assert "7 share their question with the training split, and 9 their answer." in text
-
-
-def test_card_before_any_measurement(model_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(model_folder, folder)
-    write_model_card(folder, [])
-    assert "Not measured yet" in ModelCard.load(folder / "README.md").text
+from wenzhen.hub.dataset import describe
+from wenzhen.hub.dataset_card import dataset_card
 
 
 @pytest.fixture

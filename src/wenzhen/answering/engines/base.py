@@ -1,0 +1,201 @@
+"""What every engine shares: the tokenizer's work, the order of batches, and text out of growing tokens."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+from transformers import GenerationConfig
+from transformers.utils import logging
+
+from wenzhen.answering.decoding import Decoding
+from wenzhen.errors import UsageError
+from wenzhen.models.likelihood import PADDED_LENGTH
+from wenzhen.recipe import RECIPE_FILE
+from wenzhen.tokenization import Encoder, load_tokenizer
+from wenzhen.tokenization.kinds import BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What the model wrote, and whether it ended by itself rather than at the length limit."""
+
+    text: str
+    ended: bool
+
+
+class Engine(ABC):
+    """A model folder, loaded.
+
+    Args:
+        folder: what `wenzhen train` or `wenzhen export` left.
+
+    Raises:
+        UsageError: the folder holds no model of this kind, or a damaged one.
+    """
+
+    # Without any of these the folder cannot be loaded.
+    files: tuple[str, ...]
+
+    def __init__(self, folder: Path) -> None:
+        check_files(folder, self.files)
+        # What transformers says while it loads comes between question and answer; what is wrong is said below.
+        logging.disable_progress_bar()
+        verbosity = logging.get_verbosity()
+        logging.set_verbosity_error()
+        try:
+            self.tokenizer = load_tokenizer(folder)
+            self.default_generation_config = GenerationConfig.from_pretrained(folder)
+            vocab_size = self.load(folder)
+        except UsageError:
+            raise
+        except Exception as error:
+            raise UsageError(f"the model in {folder} cannot be loaded: {' '.join(str(error).split())}") from error
+        finally:
+            logging.set_verbosity(verbosity)
+        if len(self.tokenizer) != vocab_size:
+            raise UsageError(f"the tokenizer in {folder} has {len(self.tokenizer):,} tokens, its model {vocab_size:,}")
+        self.encoder = Encoder(self.tokenizer)
+        self.byte_tokens = set(self.tokenizer.convert_tokens_to_ids(list(BYTES))) - {self.tokenizer.unk_token_id}
+
+    @abstractmethod
+    def load(self, folder: Path) -> int:
+        """Load the weights; return how many tokens they know."""
+
+    @abstractmethod
+    def write(self, questions: list[str], config: GenerationConfig, batch_size: int) -> Iterator[list[int]]:
+        """Yield the tokens of each question's answer, in order, the end token included where it was written."""
+
+    @abstractmethod
+    def write_tokens(self, question: str, config: GenerationConfig) -> Generator[int, None, None]:
+        """Yield the tokens of one answer as they are chosen, without beams; stop choosing when closed."""
+
+    @abstractmethod
+    def log_probabilities(
+        self, inputs: list[list[int]], labels: list[list[int]], batch_size: int
+    ) -> Iterator[NDArray[np.float64]]:
+        """Yield for each pair, in order, the log-probability of every label behind those before it.
+
+        Args:
+            inputs: token ids of questions, ended.
+            labels: token ids of answers, ended or cut; one list for each question, none empty.
+            batch_size: pairs at a time at most.
+        """
+
+    @abstractmethod
+    def seed(self, value: int) -> None:
+        """Make what is sampled from here on repeatable; the same number gives the same answers again."""
+
+    @property
+    def max_question_length(self) -> int:
+        """The longest question that the model reads whole, in tokens, the end token not counted."""
+        return int(self.tokenizer.model_max_length) - 1
+
+    def question_length(self, question: str) -> int:
+        """Return how many tokens a question has, the end token not counted."""
+        return len(self.encoder([question])[0]) - 1
+
+    def unknown_characters(self, text: str) -> str:
+        """Return the characters of a text that the model does not know, each once."""
+        characters = list(dict.fromkeys(text))
+        rows = self.encoder(characters).to_pylist()
+        unknown = self.tokenizer.unk_token_id
+        return "".join(character for character, ids in zip(characters, rows, strict=True) if unknown in ids)
+
+    def generation_config(self, decoding: Decoding | None) -> GenerationConfig:
+        """Return the settings to write an answer by; `decoding` None is the model's own way."""
+        default = self.default_generation_config
+        return default if decoding is None else decoding.applied_to(default)
+
+    def generate(
+        self, questions: list[str], decoding: Decoding | None = None, batch_size: int = 64
+    ) -> Iterator[tuple[int, Generated]]:
+        """Answer questions in batches of similar length.
+
+        Args:
+            questions: non-empty texts; what is longer than the model reads is cut off.
+            decoding: None for the model's own way.
+            batch_size: questions at a time at most.
+
+        Yields:
+            The number of a question in `questions` and its answer, longest questions first.
+        """
+        order = sorted(range(len(questions)), key=lambda index: -len(questions[index]))
+        config = self.generation_config(decoding)
+        answers = self.write([questions[index] for index in order], config, batch_size)
+        for index, tokens in zip(order, answers, strict=True):
+            yield index, Generated(self.text(tokens), self.tokenizer.eos_token_id in tokens[-1:])
+
+    def stream(self, question: str, decoding: Decoding | None = None) -> Iterator[str]:
+        """Yield the answer in pieces as it is written; beam search, which rewrites its answer, gives one piece."""
+        config = self.generation_config(decoding)
+        if (config.num_beams or 1) > 1:
+            (tokens,) = self.write([question], config, batch_size=1)
+            yield self.text(tokens)
+            return
+        pending: list[int] = []
+        # A reader who leaves early must not keep the model writing.
+        with closing(self.write_tokens(question, config)) as written:
+            for token in written:
+                pending.append(token)
+                # A character may take several tokens: single bytes, which are read together, or parts of its bytes.
+                if token in self.byte_tokens or (text := self.text(pending)).endswith("\N{REPLACEMENT CHARACTER}"):
+                    continue
+                pending.clear()
+                if text:
+                    yield text
+        if rest := self.text(pending):
+            yield rest
+
+    def score(
+        self, questions: list[str], answers: list[str], max_answer_length: int, batch_size: int = 64
+    ) -> NDArray[np.float64]:
+        """Measure how probable given answers are.
+
+        Args:
+            questions: texts.
+            answers: one for each question.
+            max_answer_length: in tokens; the rest of an answer is not measured.
+            batch_size: pairs at a time at most.
+
+        Returns:
+            `[answers, 3]`, see [`wenzhen.models.likelihood.likelihood_statistics`].
+        """
+        limits = self.tokenizer.model_max_length, max_answer_length
+        inputs, labels = (ids.to_pylist() for ids in self.encoder.pairs(questions, answers, *limits))
+        order = sorted(range(len(labels)), key=lambda index: -len(labels[index]))
+        rows = self.log_probabilities([inputs[i] for i in order], [labels[i] for i in order], batch_size)
+        statistics = np.empty((len(labels), 3))
+        progress = tqdm(rows, total=len(order), desc="scoring", unit=" answers", disable=None)
+        for index, row in zip(order, progress, strict=True):
+            statistics[index] = -row.sum(), len(row), -row[:PADDED_LENGTH].sum()
+        return statistics
+
+    def text(self, tokens: list[int]) -> str:
+        """Return the text of an answer's tokens."""
+        return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+
+
+def check_files(folder: Path, files: tuple[str, ...]) -> None:
+    """Refuse a folder that lacks a file.
+
+    Raises:
+        UsageError: it does; its message names what is missing and how to get it.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"no model folder {folder}; make one with: make quickstart, or wenzhen train RECIPE")
+    missing = [name for name in files if not (folder / name).is_file()]
+    if not missing:
+        return
+    if "model.safetensors" in missing and (folder / "model.bin").is_file():
+        raise UsageError(
+            f"{folder} holds a model exported to CTranslate2, which PyTorch cannot load; name the folder that it was "
+            "exported from"
+        )
+    unfinished = "model.bin" not in missing and (folder / RECIPE_FILE).is_file()
+    hint = "; its training is unfinished: wenzhen train RECIPE --resume" if unfinished else ""
+    raise UsageError(f"{folder} is no model folder: it lacks {', '.join(missing)}{hint}")
