@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from wenzhen.answering.decoding import DECODINGS
-from wenzhen.answering.engines import ctranslate2 as our_engine
 from wenzhen.benchmark import backends
 from wenzhen.benchmark.backends import Task, TorchBackend
 from wenzhen.benchmark.generate import Case, Plan, benchmark_generation
@@ -119,10 +118,6 @@ def test_the_fastest_number_of_threads_is_kept(monkeypatch: pytest.MonkeyPatch) 
     sleeper.prepare({}, Task(DECODINGS["greedy"], 500))
     assert sorted(set(tried)) == [1, 2, 4, 6]
     assert sleeper.threads == 4
-
-
-def test_ctranslate2_runs_as_our_engine_does() -> None:
-    assert backends.CPU_BATCH == our_engine.CPU_BATCH
 
 
 def test_runs_without_the_data_libraries_and_ctranslate2(model_folder: Path) -> None:

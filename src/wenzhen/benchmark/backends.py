@@ -1,7 +1,5 @@
 """What writes answers: transformers' `generate` over a PyTorch model, and CTranslate2."""
 
-import math
-import sys
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -13,14 +11,12 @@ from torch import nn
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from wenzhen.answering.decoding import Decoding
-from wenzhen.benchmark.machine import available_cores
+from wenzhen.answering.translator import available_cores, fitting_batch, start_translator
 from wenzhen.benchmark.timing import seconds_taken
 
 Answers = list[list[int]]
 # Enough to tell which number of threads is faster.
 TRIAL_TOKENS = 32
-# As our engine does: more answers at a time, each beam one, make a core no faster.
-CPU_BATCH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +151,10 @@ class CTranslate2Backend:
     """
 
     def __init__(self, folder: Path, tokenizer: PreTrainedTokenizerFast, device: str, compute_type: str) -> None:
-        import ctranslate2
-
         self.name = f"CTranslate2 {compute_type}"
         self.tokenizer = tokenizer
-        # As our engine does: threads that share one batch wait for each other more than they work.
-        self.workers = available_cores() if device == "cpu" else 1
-        self.translator = ctranslate2.Translator(
-            str(folder), device=device, compute_type=compute_type, inter_threads=self.workers, intra_threads=1
-        )
-        self.most_answers = CPU_BATCH if device == "cpu" else sys.maxsize
+        self.device = device
+        self.translator, self.workers = start_translator(folder, device, compute_type)
         self.threads = 1
 
     def inputs(self, questions: list[list[int]]) -> list[list[str]]:
@@ -178,14 +168,14 @@ class CTranslate2Backend:
 
     def answer(self, inputs: list[list[str]], task: Task) -> Answers:
         """See [`Backend`]."""
-        share = math.ceil(len(inputs) / self.workers)
+        beams = task.decoding.num_beams
         results = self.translator.translate_batch(
             inputs,
-            beam_size=task.decoding.num_beams,
+            beam_size=beams,
             length_penalty=task.decoding.length_penalty,
             min_decoding_length=task.new_tokens,
             max_decoding_length=task.new_tokens,
-            max_batch_size=max(1, min(self.most_answers // task.decoding.num_beams, share)),
+            max_batch_size=fitting_batch(len(inputs), beams, self.device, self.workers),
         )
         return [self.tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
 

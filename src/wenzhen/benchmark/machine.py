@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from wenzhen.answering.translator import available_cores
+
 PACKAGES = ("wenzhen", "torch", "transformers", "ctranslate2")
 
 
@@ -24,11 +26,6 @@ def describe_machine() -> dict[str, Any]:
         "platform": platform.platform(),
         "python": platform.python_version(),
     }
-
-
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cpu_name() -> str:

@@ -8,7 +8,17 @@ from importlib import metadata
 
 from wenzhen.cli.arguments import Verbs, add_json
 
-PACKAGES = ("wenzhen", "torch", "transformers", "datasets", "tokenizers", "accelerate", "evaluate", "gradio")
+PACKAGES = (
+    "wenzhen",
+    "torch",
+    "transformers",
+    "datasets",
+    "tokenizers",
+    "accelerate",
+    "ctranslate2",
+    "evaluate",
+    "gradio",
+)
 
 
 def add_parser(verbs: Verbs) -> None:

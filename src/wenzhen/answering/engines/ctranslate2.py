@@ -1,8 +1,6 @@
 """An exported model at work with CTranslate2."""
 
 import json
-import math
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from transformers import GenerationConfig
 
 from wenzhen.answering.engines.base import Engine
+from wenzhen.answering.translator import fitting_batch, start_translator
 from wenzhen.errors import UsageError
 
 # How the weights of each quantization are computed with; a CPU has no float16.
@@ -23,8 +22,6 @@ COMPUTE_TYPES = {
     "cpu": {"float32": "float32", "float16": "float32", "int8": "int8_float32"},
     "cuda": {"float32": "float32", "float16": "float16", "int8": "int8_float16"},
 }
-# Of answers that grow together, those of different beams counted. More at a time make a core no faster.
-CPU_BATCH = 32
 # Of so many times the beams' number of ended answers the best is taken. With less, some that transformers finds are
 # missed; with more, it takes longer for the same.
 PATIENCE = 3
@@ -95,20 +92,8 @@ class CTranslate2Engine(Engine):
         wanted = COMPUTE_TYPES[self.device].get(config.get("quantization"), "default")
         supported = ctranslate2.get_supported_compute_types(self.device)
         self.compute_type = wanted if wanted in supported else "default"
-        self.start(workers=cores() if self.device == "cpu" else 1)
+        self.translator, self.workers = start_translator(folder, self.device, self.compute_type)
         return len(self.vocabulary)
-
-    def start(self, workers: int) -> None:
-        """Put the weights to work, each batch on one thread, so many batches at a time."""
-        self.workers = workers
-        # Threads that share one batch wait for each other more than they work.
-        self.translator = ctranslate2.Translator(
-            str(self.folder),
-            device=self.device,
-            compute_type=self.compute_type,
-            inter_threads=workers,
-            intra_threads=1,
-        )
 
     def write(self, questions: list[str], config: GenerationConfig, batch_size: int) -> Iterator[list[int]]:
         """Yield the tokens of each question's answer; see [`Engine.write`]."""
@@ -141,7 +126,7 @@ class CTranslate2Engine(Engine):
         """Make what is sampled from here on repeatable; the same questions in the same order get the same answers."""
         ctranslate2.set_random_seed(value)
         # A worker reads the seed when it first draws; of several, chance would decide which takes what.
-        self.start(workers=1)
+        self.translator, self.workers = start_translator(self.folder, self.device, self.compute_type, workers=1)
 
     def encode(self, questions: list[str]) -> list[list[str]]:
         """Return the tokens of questions, cut to what the model reads."""
@@ -156,10 +141,7 @@ class CTranslate2Engine(Engine):
     ) -> Iterator[Any]:
         """Do a job with rows, one batch for each worker at a time; yield the results in order."""
         rows = len(columns[0])
-        if self.device == "cpu":
-            # Every worker should have some.
-            fitting = CPU_BATCH // options.get("beam_size", 1)
-            batch_size = max(1, min(batch_size, fitting, math.ceil(rows / self.workers)))
+        batch_size = min(batch_size, fitting_batch(rows, options.get("beam_size", 1), self.device, self.workers))
         batches: deque[list[Any]] = deque()
         for start in range(0, rows, batch_size):
             batch = (column[start : start + batch_size] for column in columns)
@@ -233,8 +215,3 @@ def beam_options(values: dict[str, Any]) -> dict[str, Any]:
         "length_penalty": penalty or 1e-12,
         "patience": 1 if values["early_stopping"] else PATIENCE,
     }
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
