@@ -88,6 +88,7 @@ class LearningLaws(ModelFamily):
                     part.register_forward_pre_hook(functools.partial(count, calls, index))
             results.append(step(model))
             runs.append(calls)
+        assert len(layers) == model.config.encoder_layers + model.config.decoder_layers
         # Every layer runs again on the way back, or nothing was checkpointed at all.
         assert all(again > once > 0 for once, again in zip(*runs, strict=True))
         for plain, recomputed in zip(*results, strict=True):

@@ -6,6 +6,8 @@ import math
 import pytest
 import torch
 from torch import nn
+from transformers import AttentionInterface
+from transformers.masking_utils import AttentionMaskInterface, flash_attention_mask
 
 from model_laws.family import PAD, VOCAB, answer_batch, assert_near, question_batch
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
@@ -48,6 +50,33 @@ def row_of(weight: torch.Tensor, bias: torch.Tensor, vector: list[float]) -> lis
         sum(w * x for w, x in zip(weights, vector, strict=True)) + b
         for weights, b in zip(weight.tolist(), bias.tolist(), strict=True)
     ]
+
+
+# Flash attention
+
+
+def flash_stand_in(module, query, key, value, attention_mask, scaling, **_):
+    """What transformers' flash attention makes of its mask `[batch, length]`: the queries' as well as the keys'."""
+    visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool)
+    visible = visible.tril() if module.is_causal else visible
+    if attention_mask is not None:
+        assert query.shape[2] == key.shape[2] == attention_mask.shape[1]
+        visible = visible & attention_mask.bool()[:, None, None]
+    output = nn.functional.scaled_dot_product_attention(query, key, value, visible, scale=scaling)
+    # A padded query on the left sees nothing.
+    return output.nan_to_num(0.0).transpose(1, 2), None
+
+
+@pytest.mark.parametrize("side", ["none", "left", "right"])
+def test_flash_attention_never_takes_the_questions_mask_for_the_answers(side):
+    AttentionInterface.register("stand_in", flash_stand_in)
+    AttentionMaskInterface.register("stand_in", flash_attention_mask)
+    model, inputs = make_model(), {**question_batch(side), **answer_batch(side)}
+    logits = {}
+    for implementation in ("eager", "stand_in"):
+        model.set_attn_implementation(implementation)
+        logits[implementation] = model(**inputs).logits[inputs["decoder_input_ids"] != PAD]
+    assert_near(logits["stand_in"], logits["eager"])
 
 
 # Positions

@@ -168,11 +168,13 @@ class WenzhenAttention(nn.Module):
         key: torch.Tensor,
         value: torch.Tensor,
         attention_mask: torch.Tensor | None,
+        implementation: str | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Run the attention that the config names and project the joined heads; only eager returns weights too."""
+        """Run an attention, by default the config's, and project the joined heads; only eager returns weights too."""
+        implementation = implementation or self.config._attn_implementation
         attention_interface: Callable[..., tuple[torch.Tensor, torch.Tensor | None]] = (
-            ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+            ALL_ATTENTION_FUNCTIONS.get_interface(implementation, eager_attention_forward)
         )
         output, weights = attention_interface(
             self, query, key, value, attention_mask, dropout=0.0, scaling=self.scaling, **kwargs
@@ -228,7 +230,11 @@ class WenzhenCrossAttention(WenzhenAttention):
             if past_key_values is not None:
                 key, value = past_key_values.cross_attention_cache.update(key, value, self.layer_idx)
                 past_key_values.is_updated[self.layer_idx] = True
-        return self.attend(query, key, value, attention_mask, **kwargs)
+        implementation = None
+        if attention_mask is not None and attention_mask.dim() == 2:
+            # A mask for flash attention, which transformers takes for the queries' too: here it is the keys' alone.
+            implementation, attention_mask = "sdpa", attention_mask[:, None, None].bool()
+        return self.attend(query, key, value, attention_mask, implementation, **kwargs)
 
 
 class WenzhenMLP(nn.Module):
@@ -411,15 +417,18 @@ class WenzhenStack(WenzhenPreTrainedModel):
         return self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
 
     def add_positions(
-        self, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, past_length: int | torch.Tensor = 0
+        self, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, cache: Cache | None = None
     ) -> torch.Tensor:
-        """Return Dropout(√d · embedding + position), `[batch, length, d_model]`.
+        """Return Dropout(√d · embedding + position), `[batch, length, d_model]`; `cache` holds the tokens before.
 
         Raises:
             ValueError: the sequence is longer than `max_position_embeddings`.
         """
-        # A static cache counts on the device; reading it would stop a compiled graph, and its size is bounded already.
-        length = inputs_embeds.shape[1] + (past_length if isinstance(past_length, int) else 0)
+        past_length = cache.get_seq_length() if cache is not None else 0
+        length = past_length + inputs_embeds.shape[1]
+        if cache is not None and isinstance(past_length, torch.Tensor):
+            # A static cache counts on the device, and reading it would stop a compiled graph: all it holds must fit.
+            length = cache.layers[0].max_cache_len
         if length > self.config.max_position_embeddings:
             raise ValueError(
                 f"A sequence of {length} tokens is longer than `max_position_embeddings` "
@@ -506,10 +515,9 @@ class WenzhenDecoder(WenzhenStack):
         inputs_embeds = self.embed(input_ids, inputs_embeds)
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
-        past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
-        hidden_states = self.add_positions(inputs_embeds, attention_mask, past_length)
+        self_attention_cache = past_key_values.self_attention_cache if past_key_values is not None else None
+        hidden_states = self.add_positions(inputs_embeds, attention_mask, self_attention_cache)
 
-        self_attention_cache: Cache | None = past_key_values.self_attention_cache if past_key_values else None
         attention_mask = create_causal_mask(self.config, inputs_embeds, attention_mask, self_attention_cache)
         encoder_attention_mask = create_bidirectional_mask(
             self.config, inputs_embeds, encoder_attention_mask, encoder_hidden_states=encoder_hidden_states
