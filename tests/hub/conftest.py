@@ -84,7 +84,7 @@ def folder(dataset: Path, report: dict[str, Any], tmp_path: Path) -> Path:
     shutil.rmtree(copy / "figures")
     (copy / "figures").mkdir()
     for name in ("lengths.png", "departments.png"):
-        (copy / "figures" / name).write_bytes(b"\x89PNG " + name.encode())
+        (copy / "figures" / name).write_bytes(b"\x89PNG\r\n\x1a\n" + name.encode())
     (copy / "facts.json").write_text('["多喝水"]', encoding="utf-8")
     (copy / "rejects.jsonl").write_text(f'{{"raw": "{SECRET}"}}\n', encoding="utf-8")
     return copy

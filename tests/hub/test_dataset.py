@@ -29,13 +29,17 @@ def repository(hub: Hub, name: str = NAME) -> Repository:
     return hub.repositories["dataset", name]
 
 
+def url(hub: Hub) -> str:
+    return f"{hub.url}/datasets/{NAME}/tree/{repository(hub).commits[-1].oid}"
+
+
 def test_a_fresh_process_loads_what_a_fresh_process_pushed(hub: Hub, folder: Path, tmp_path: Path) -> None:
     environment = hub.environment(tmp_path / "home")
     push = (
         "from pathlib import Path\nfrom wenzhen.hub.dataset import push_dataset\n"
         f"print(push_dataset(Path({str(folder)!r}), {NAME!r}, False, shard_bytes={SMALL}))"
     )
-    assert run_python(push, tmp_path, environment) == f"{hub.url}/datasets/{NAME}\n"
+    assert run_python(push, tmp_path, environment) == f"{url(hub)}\n"
 
     card = repository(hub).files["README.md"].decode()
     printed = run_python(f"{usage(card)}\ndataset.save_to_disk('loaded')", tmp_path, environment | {"HF_TOKEN": ""})
@@ -57,7 +61,7 @@ def test_the_script_builds_and_pushes_in_one_command(hub: Hub, corpus: Path, tmp
             [*script, *arguments], env=os.environ | environment, capture_output=True, text=True, check=False
         )
         assert result.returncode == 0, result.stderr
-        assert result.stdout.splitlines()[-1] == f"pushed: {hub.url}/datasets/{NAME}"
+        assert result.stdout.splitlines()[-1] == f"pushed: {url(hub)}"
     assert repository(hub).private
     assert len(repository(hub).commits) == 2
     load = f"from datasets import load_dataset\nprint({{k: len(v) for k, v in load_dataset({NAME!r}).items()}})"
@@ -218,3 +222,23 @@ def test_report_that_does_not_fit(client: Hub, folder: Path, content: str | None
 def test_report_goes_along_unchanged(client: Hub, folder: Path) -> None:
     push_dataset(folder, NAME, private=False)
     assert json.loads(repository(client).files["report.json"]) == json.loads((folder / "report.json").read_bytes())
+
+
+def test_report_that_the_card_cannot_tell(client: Hub, folder: Path, report: dict[str, Any]) -> None:
+    (folder / "report.json").write_text(json.dumps(report | {"rejected": 5}), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"report\.json is damaged: .*build the dataset again") as caught:
+        push_dataset(folder, NAME, private=False)
+    assert "\n" not in str(caught.value)
+    assert not client.repositories
+
+
+def test_links_and_false_pictures_are_refused(client: Hub, folder: Path, tmp_path: Path) -> None:
+    picture = folder / "figures/lengths.png"
+    picture.write_text("root:x:0:0", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"lengths\.png is no PNG picture"):
+        push_dataset(folder, NAME, private=False)
+    picture.unlink()
+    picture.symlink_to(tmp_path / "anything")
+    with pytest.raises(UsageError, match=r"lengths\.png is a link"):
+        push_dataset(folder, NAME, private=False)
+    assert not client.repositories

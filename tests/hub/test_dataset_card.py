@@ -36,7 +36,7 @@ def test_dataset_card_states_every_count(report: dict[str, Any], info: DatasetIn
     kept = f"{sum(splits.values()):,}"
     counts = " | ".join(f"{number:,}" for number in splits.values())
     assert {f"| 男科 | {counts} | 1 |", f"| all | {counts} | {kept} |"} <= rows
-    assert any(row.startswith(r"| 男科/a\|b.csv | gb18030 |") for row in rows)
+    assert any(row.startswith("| 男科/a b.csv | gb18030 |") for row in rows)
     text = " ".join(card.text.split())
     for sentence in (
         f"{kept} Chinese medical consultations of 6 departments",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,10 @@ def repository(hub: Hub, name: str = NAME) -> Repository:
     return hub.repositories["model", name]
 
 
+def url(hub: Hub) -> str:
+    return f"{hub.url}/{NAME}/tree/{repository(hub).commits[-1].oid}"
+
+
 def without(folder: Path, *names: str) -> Path:
     for name in names:
         (folder / name).unlink()
@@ -67,7 +72,11 @@ def test_what_a_fresh_process_pushed_loads_with_and_without_the_package(hub: Hub
     pushed = subprocess.run(
         push, cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True, check=False
     )
-    assert (pushed.returncode, pushed.stdout, pushed.stderr) == (0, f"pushed: {hub.url}/{NAME}\n", "")
+    assert (pushed.returncode, pushed.stdout, pushed.stderr) == (
+        0,
+        f"pushed: {url(hub)}\n",
+        "",
+    )
 
     code = usage(repository(hub).files["README.md"].decode())
     results = {}
@@ -94,6 +103,21 @@ def test_what_a_fresh_process_pushed_loads_with_and_without_the_package(hub: Hub
     assert results["alone"][0] == printed
     for key, tensor in outputs.items():
         assert torch.equal(results["alone"][2][key], tensor)
+
+
+def test_with_the_package_no_code_is_trusted_nor_downloaded(client: Hub, model: Path, tmp_path: Path) -> None:
+    push_model(model, NAME, private=False)
+    card = repository(client).files["README.md"].decode()
+    code = next(block for block in re.findall(r"```python\n(.*?)```", card, re.DOTALL) if "import wenzhen" in block)
+    assert "trust_remote_code" not in code
+    client.requests.clear()
+    environment = client.environment(tmp_path / "reader", token=None) | {"HF_TOKEN": ""}
+    printed = json.loads(run_python(f"{code}\n{REPORT}", tmp_path, environment))
+    assert printed == {"module": "wenzhen.models.transformer.modeling_transformer", "foreign": []}
+    fetched = {path.rpartition("/")[2] for _, path in client.requests}
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= fetched
+    assert not [name for name in fetched if name.endswith(".py")]
+    assert not list((tmp_path / "reader").rglob("*.py"))
 
 
 def test_everything_meant_for_others_is_published_and_nothing_else(
@@ -265,7 +289,7 @@ def test_folder_that_is_no_models(client: Hub, model: Path, spoil: Callable[[Pat
 def test_command_line(client: Hub, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["push", str(model), NAME, "--private"]) == 0
     printed = capsys.readouterr()
-    assert printed.out == f"pushed: {client.url}/{NAME}\n"
+    assert printed.out == f"pushed: {url(client)}\n"
     assert printed.err == ""
     assert repository(client).private
     with pytest.raises(SystemExit, match="0"):

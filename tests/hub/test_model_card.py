@@ -12,6 +12,7 @@ from huggingface_hub import ModelCard
 
 from hub_client import usage
 from wenzhen.answering.engines.pytorch import PyTorchEngine
+from wenzhen.errors import UsageError
 from wenzhen.evaluation.evaluator import evaluate_model
 from wenzhen.hub.model_card import model_card, write_model_card
 from wenzhen.recipe import Recipe, load_recipe
@@ -36,6 +37,15 @@ def written(folder: Path) -> ModelCard:
 def sentences(card: str) -> str:
     """Return a card with its line breaks read as spaces."""
     return " ".join(card.split())
+
+
+def pushed(folder: Path, report: dict[str, Any] | None = None, name: str = NAME) -> str:
+    """Return the card for a repository, with a dataset's report or without one."""
+    file = folder / "dataset_report.json"
+    file.unlink(missing_ok=True)
+    if report is not None:
+        file.write_text(json.dumps(report, ensure_ascii=False), encoding="utf-8")
+    return model_card(folder, name, file)
 
 
 def edit(file: Path, **changes: Any) -> None:
@@ -82,13 +92,14 @@ def test_card_warns(folder: Path) -> None:
         "请立即拨打120",
         "runs `configuration_transformer.py` and `modeling_transformer.py` of this folder with your rights",
         "**Not measured**: whether an answer is medically right or safe",
-        "It reads at most 95 tokens of a question, the rest being cut off without a word, and writes at most 80.",
+        "It reads at most 95 tokens of a question, the code above cutting off the rest and `wenzhen answer` refusing "
+        "the question, and writes at most 80.",
     ):
         assert sentence in text
 
 
 def test_pushed_card_names_the_repository_and_a_revision(folder: Path) -> None:
-    text = model_card(folder, NAME, {})
+    text = pushed(folder)
     assert 'name = "tester/doctor"\nrevision = "main"' in usage(text)
     assert usage(text).count("revision=revision, trust_remote_code=True") == 2
     assert "pin `revision` to the commit that you have read" in text
@@ -141,7 +152,7 @@ def test_every_choice_of_the_architecture_is_told(
     (tmp_path / "model").mkdir()
     recipe.save(tmp_path / "model")
     save_model(model, tokenizer, recipe, tmp_path / "model")
-    text = model_card(tmp_path / "model", NAME, {})
+    text = pushed(tmp_path / "model")
     size, width = len(tokenizer), 32
     # Queries, keys, values and outputs; one vector for each head; weights and biases.
     attention = 4 * (width * width + width) + width
@@ -160,7 +171,7 @@ def test_every_choice_of_the_architecture_is_told(
         "a short title, a line break and the question",
         "at most 50, drawn at random from the train split",
         "| asked for | 7 steps of",
-        "No report lay beside it when the model was trained",
+        "Its report is not in the model's folder",
         "Not measured yet: `wenzhen evaluate doctor`.",
     ):
         assert words in text
@@ -200,14 +211,14 @@ def test_data_are_told_from_the_datasets_report(folder: Path, report: dict[str, 
 
 def test_contacts_that_were_left_in_are_told(folder: Path, report: dict[str, Any]) -> None:
     report["cleaning"]["contacts"] = None
-    assert "**Contacts were not masked**" in model_card(folder, NAME, report)
+    assert "**Contacts were not masked**" in pushed(folder, report)
 
 
 @pytest.mark.parametrize("given", ["nothing more", "null"])
 def test_report_that_says_little(folder: Path, report: dict[str, Any], given: str) -> None:
     needed = ("read", "kept", "rejected", "splits")
     little = {key: report[key] if key in needed else None for key in report if key in needed or given == "null"}
-    text = model_card(folder, NAME, little)
+    text = pushed(folder, little)
     assert f"| train | {report['splits']['train']} |" in text
     assert "**Contacts were not masked**" in text
     assert "None" not in text
@@ -275,3 +286,35 @@ def test_training_keeps_the_datasets_report_for_the_card(model_folder: Path, dat
     save_model(build_model(recipe, tokenizer), tokenizer, recipe, tmp_path)
     assert not (tmp_path / "dataset_report.json").exists()
     assert (tmp_path / "model.safetensors").is_file()
+
+
+HACK = "x`\n---\n# HACK <script>|![a](b)"
+CLEAN = "x --- # HACK script ![a](b)"
+
+
+def test_names_from_elsewhere_stay_names(folder: Path, report: dict[str, Any]) -> None:
+    recipe = load_recipe(str(folder / "recipe.yaml"))
+    recipe.data.dataset = recipe.data.tokenizer = recipe.model.word_vectors = f"C:\\Users\\alice\\{HACK}"
+    recipe.save(folder)
+    edit(folder / "metrics.json", dataset=f"/home/alice/{HACK}")
+    edit(folder / "config.json", transformers_version=HACK)
+    report["rejected"] = {HACK: 1_005}
+    report["per_department"] = {HACK: next(iter(report["per_department"].values()))}
+    report["seed"] = HACK
+    (folder / "README.md").write_text(card := pushed(folder, report), encoding="utf-8")
+    loaded = ModelCard.load(folder / "README.md")
+    assert {(result.dataset_name, result.dataset_type) for result in loaded.data.eval_results} == {(CLEAN, CLEAN)}
+    assert loaded.data.model_name == "doctor"
+    assert card.startswith("---\n") and card.count("\n---\n") == 1
+    assert not [line for line in card.splitlines() if line.startswith("# HACK")]
+    for trace in ("<script", "alice", "`x`", "x`\n"):
+        assert trace not in card
+    for whole in (f"`{CLEAN}`", f"| {CLEAN} | 1,005 |", f"| tokenizer | `{CLEAN}` |", f"seed {CLEAN}."):
+        assert whole in card
+
+
+def test_damaged_report_is_named(folder: Path) -> None:
+    for report in ({"x": 1}, {"splits": 5}, {"read": 1, "kept": 1, "rejected": {}, "splits": {"train": "x"}}):
+        with pytest.raises(UsageError, match=r"dataset_report\.json is damaged: .*; take the dataset's own") as caught:
+            pushed(folder, report)
+        assert "\n" not in str(caught.value)

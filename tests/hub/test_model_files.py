@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
-from transformers import GenerationConfig
+from transformers import AutoConfig, GenerationConfig
 
 from wenzhen.errors import UsageError
 from wenzhen.hub.model_files import write_files
+from wenzhen.hub.records import public_name
 from wenzhen.recipe import load_recipe
 from wenzhen.tokenization import save_tokenizer, train_tokenizer
 
@@ -85,10 +86,7 @@ def write(name: str, content: str) -> Callable[[Path], Any]:
         (write("model.safetensors", "torn"), "cannot be loaded"),
         (write("config.json", "{"), "cannot be loaded"),
         (write("recipe.yaml", yaml.safe_dump({"output": "m"})), r"lacks data\.dataset"),
-        (write("metrics.json", "{"), r"metrics\.json is not JSON"),
-        (write("metrics.json", '{"bleu": 99}'), r"metrics\.json is not of `wenzhen evaluate`"),
-        (write("training_log.jsonl", "step 1"), r"training_log\.jsonl is no log"),
-        (write("dataset_report.json", "[]"), r"dataset_report\.json must hold a JSON object"),
+        (write("dataset_report.json", "[]"), r"dataset_report\.json is damaged: expected a JSON object, got \[\]; "),
     ],
 )
 def test_model_that_is_not_whole(model: Path, scratch: Path, spoil: Callable[[Path], Any], message: str) -> None:
@@ -96,3 +94,118 @@ def test_model_that_is_not_whole(model: Path, scratch: Path, spoil: Callable[[Pa
     with pytest.raises(UsageError, match=message) as caught:
         write_files(model, scratch, NAME)
     assert "\n" not in str(caught.value)
+
+
+def change(name: str, **changes: Any) -> Callable[[Path], Any]:
+    def spoil(folder: Path) -> None:
+        content = json.loads((folder / name).read_text(encoding="utf-8"))
+        (folder / name).write_text(json.dumps(content | changes), encoding="utf-8")
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (write("metrics.json", "{"), r"metrics\.json is damaged: Expecting"),
+        (write("metrics.json", "[" * 100_000), r"metrics\.json is damaged"),
+        (write("metrics.json", '{"bleu": 99}'), "it lacks dataset; measure again"),
+        (change("metrics.json", loss="abc"), "loss must be a number or null, got 'abc'; measure again"),
+        (change("metrics.json", bleu4_char=[1]), r"bleu4_char must be a number or null, got \[1\]"),
+        (change("metrics.json", questions="many"), "questions must be a whole number, got 'many'"),
+        (change("metrics.json", questions=True), "questions must be a whole number, got True"),
+        (change("metrics.json", decoding="x"), "decoding must be an object, got 'x'"),
+        (change("metrics.json", decoding={}), r"it lacks decoding\.num_beams"),
+        (change("metrics.json", leakage=5), "leakage must be an object or null, got 5"),
+        (change("metrics.json", leakage={"questions": 1, "answers": None}), r"leakage\.answers must be a whole"),
+        (change("metrics.json", split="test\n# HACK"), "split must be one of train, validation, test, got "),
+        (change("metrics.json", bleu4_char_signature="`\n# HACK"), "bleu4_char_signature is none of sacreBLEU"),
+        (write("training_log.jsonl", "step 1"), r"training_log\.jsonl is damaged: Expecting"),
+        (write("training_log.jsonl", '{"a": 1}'), "it lacks step; take the log"),
+        (write("training_log.jsonl", "[1]\n5"), r"expected a JSON object, got \[1\]"),
+        (write("training_log.jsonl", '{"step": 1, "epoch": 1, "eval_loss": null}'), "eval_loss must be a number, got"),
+        (lambda folder: (folder / "training_log.jsonl").write_bytes(b"\xff\xfe\x00"), "can't decode byte"),
+    ],
+)
+def test_damaged_record_is_named_as_the_user_knows_it(
+    model: Path, scratch: Path, spoil: Callable[[Path], Any], message: str
+) -> None:
+    spoil(model)
+    with pytest.raises(UsageError, match=message) as caught:
+        write_files(model, scratch, NAME)
+    assert str(caught.value).startswith(f"{model}/")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_no_table_names_is_not_published(model: Path, scratch: Path) -> None:
+    secret = "/home/alice/secret"
+    decoding = {"num_beams": 1, "do_sample": False, "host": secret}
+    change("metrics.json", dataset=f"{secret}/ds", host=secret, decoding=decoding)(model)
+    change("config.json", secret_path=secret, id2label={"0": secret})(model)
+    change("generation_config.json", transformers_version=secret, top_k=7)(model)
+    log = model / "training_log.jsonl"
+    before = log.read_bytes()
+    log.write_bytes(before.replace(b"}", f', "host": "{secret}"}}'.encode()))
+    files = write_files(model, scratch, NAME)
+    for content in files.values():
+        assert b"alice" not in (content.read_bytes() if isinstance(content, Path) else content)
+    assert (scratch / "training_log.jsonl").read_bytes() == before
+    assert json.loads((scratch / "metrics.json").read_text(encoding="utf-8"))["dataset"] == "ds"
+    assert json.loads((scratch / "generation_config.json").read_text(encoding="utf-8"))["top_k"] == 7
+    AutoConfig.from_pretrained(scratch)
+
+
+@pytest.mark.parametrize("changes", [{"num_beams": "4"}, {"secret_path": "/home/alice"}, {"eos_token_id": ["/home"]}])
+def test_generation_settings_that_are_none_are_refused(model: Path, scratch: Path, changes: dict[str, Any]) -> None:
+    change("generation_config.json", **changes)(model)
+    with pytest.raises(UsageError, match=next(iter(changes))) as caught:
+        write_files(model, scratch, NAME)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("C:\\Users\\alice\\ds", "ds"),
+        ("C:\\Users/alice\\ds\\", "ds"),
+        ("/home/alice/ds/", "ds"),
+        ("ds", "ds"),
+        ("/", "unnamed"),
+        ("/home/`|<", "unnamed"),
+        ("a`b\n# HACK\u2028\ud800", "a b # HACK"),
+        ("../问诊 数据", "问诊 数据"),
+    ],
+)
+def test_public_name(path: str, name: str) -> None:
+    assert public_name(path) == name
+
+
+def link(name: str) -> Callable[[Path], Any]:
+    def spoil(folder: Path) -> None:
+        target = folder.parent / "elsewhere"
+        (folder / name).rename(target)
+        (folder / name).symlink_to(target)
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (link("figures/loss.png"), r"figures/loss\.png is a link"),
+        (link("figures"), r"figures/loss\.png is a link, or lies behind one"),
+        (link("metrics.json"), r"metrics\.json is a link"),
+        (write("figures/loss.png", "root:x:0:0"), r"figures/loss\.png is no PNG picture"),
+    ],
+)
+def test_figure_that_is_none_of_the_folders(
+    model: Path, scratch: Path, spoil: Callable[[Path], Any], message: str
+) -> None:
+    spoil(model)
+    with pytest.raises(UsageError, match=message):
+        write_files(model, scratch, NAME)
+
+
+def test_folder_behind_a_link_is_published(model: Path, scratch: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(model)
+    assert "figures/loss.png" in write_files(tmp_path / "link", scratch, NAME)

@@ -32,7 +32,7 @@ def write_vectors(file: Path, vectors: dict[str, np.ndarray]) -> Path:
 
 def random_vectors(words: str, scale: float = 3.0) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(0)
-    return {word: generator.normal(0, scale, SIZE).astype(np.float32) for word in words}
+    return {word: generator.normal(0, scale, SIZE) for word in words}
 
 
 def make_model(make_recipe: MakeRecipe, tokenizer: PreTrainedTokenizerFast, tied: bool = True):
@@ -69,7 +69,7 @@ def test_tokens_of_every_kind_are_found_by_their_text(make_recipe: MakeRecipe, t
         ["头痛怎么办", "头痛吃什么药"] * 30, kind, vocab_size=None if kind == "character" else 300
     )
     model = make_model(make_recipe, tokenizer)
-    file = write_vectors(tmp_path / "vectors.txt", random_vectors("头药") | {"头痛": np.ones(SIZE, dtype=np.float32)})
+    file = write_vectors(tmp_path / "vectors.txt", random_vectors("头药") | {"头痛": np.ones(SIZE)})
     initialize_embeddings(model, tokenizer, file)
     word = next(id_ for id_ in range(4, len(tokenizer)) if tokenizer.decode([id_]) in ("头痛", "头"))
     fresh = make_model(make_recipe, tokenizer)
@@ -94,6 +94,8 @@ def test_first_vector_of_a_word_counts_and_other_words_cost_nothing(tmp_path: Pa
         ("1 2\n头 1 x\n", "line 2 of .* does not hold"),
         ("1 2\n头 1 nan\n", "line 2 of .* does not hold"),
         ("1 2\n头 1 \x00\n", "line 2 of .* does not hold"),
+        ("1 2\n头 1 1e999\n", "line 2 of .* does not hold"),
+        (f"{'9' * 5000} 2\n头 1 2\n", "its first line must be"),
     ],
 )
 def test_bad_files_are_explained(tmp_path: Path, content: str, message: str) -> None:
@@ -109,6 +111,24 @@ def test_vectors_of_nothing_known(
     file = write_vectors(tmp_path / "v.txt", random_vectors(words))
     with pytest.raises(UsageError, match=message):
         initialize_embeddings(make_model(make_recipe, tokenizer), tokenizer, file)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e-300, 1e-40, 1e30, 1e300])
+def test_scale_of_the_vectors_means_nothing(
+    make_recipe: MakeRecipe, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, scale: float
+) -> None:
+    vectors = random_vectors("头痛")
+    models = [make_model(make_recipe, tokenizer) for _ in range(2)]
+    for model, factor in zip(models, (1, scale), strict=True):
+        file = write_vectors(tmp_path / "v.txt", {word: vector * factor for word, vector in vectors.items()})
+        initialize_embeddings(model, tokenizer, file)
+    torch.testing.assert_close(*(tables(model)[0] for model in models))
+
+
+def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_bytes("\ufeff1 2\r\n头 1 2\r\n".encode())
+    assert read_word_vectors(tmp_path / "v.txt", {"头"}, 2)["头"].tolist() == [1, 2]
 
 
 def test_vectors_of_zeros(make_recipe: MakeRecipe, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
@@ -137,7 +157,7 @@ def test_training_starts_with_the_vectors(
     table = model.get_encoder().embed_tokens.weight
     first, second = load_tokenizer(output).convert_tokens_to_ids(["头", "痛"])
     given = random_vectors("头痛")
-    cosine = torch.nn.functional.cosine_similarity(table[first], torch.from_numpy(given["头"]), dim=0)
+    cosine = torch.nn.functional.cosine_similarity(table[first], torch.from_numpy(given["头"]).float(), dim=0)
     assert cosine.item() == pytest.approx(1, abs=1e-5)
     assert torch.dot(table[first], table[second]).item() == pytest.approx(
         float(given["头"] @ given["痛"] / np.mean(np.stack(list(given.values())) ** 2) / SIZE), rel=1e-4

@@ -17,7 +17,7 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument("question", metavar="QUESTION", nargs="?", help="a question in Chinese")
     parser.add_argument("--file", type=Path, help="UTF-8 text file with one question a line")
     parser.add_argument("--output", type=Path, help="with --file: write JSON lines here instead of standard output")
-    parser.add_argument("--seed", type=int, help="of sampling, for the same answer again")
+    parser.add_argument("--seed", type=int, help="of sampling, for the same answer of the same engine again")
     add_decoding(parser)
     add_json(parser)
     parser.set_defaults(run=run)

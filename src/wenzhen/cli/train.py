@@ -1,9 +1,11 @@
 """`wenzhen train`."""
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from wenzhen.cli.arguments import Verbs
 from wenzhen.errors import UsageError
@@ -27,14 +29,21 @@ def add_parser(verbs: Verbs) -> None:
 def settings_help() -> str:
     """List every setting of a recipe with its meaning and default."""
     from dataclasses import MISSING
+    from typing import Literal, get_args, get_origin
 
     from wenzhen.recipe import settings
 
     lines = ["settings:"]
-    for key, member, _ in settings():
-        default = "required" if member.default is MISSING else f"default: {member.default!s}"
-        lines.append(f"  {key:<42}{member.metadata['meaning']} ({default})")
+    for key, member, hint in settings():
+        default = "required" if member.default is MISSING else f"default: {yaml_word(member.default)}"
+        choices = " | ".join(map(yaml_word, get_args(hint))) if get_origin(hint) is Literal else ""
+        lines.append(f"  {key:<42}{member.metadata['meaning']} ({f'{choices}; ' if choices else ''}{default})")
     return "\n".join(lines)
+
+
+def yaml_word(value: Any) -> str:
+    """Write a value as a recipe has it."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def run(arguments: argparse.Namespace) -> int:

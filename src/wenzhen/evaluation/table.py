@@ -6,7 +6,7 @@ from typing import Any
 MEANINGS = {
     "loss": "nats per real token",
     "perplexity": "exp(loss), per token",
-    "padded_loss": "the thesis' mean: answers padded to 200 tokens, padding free",
+    "padded_loss": "nats per token, answers padded to 200 tokens, padding free",
     "bleu4_char": "corpus BLEU-4 over characters (sacreBLEU), 0-100",
     "rougeL_char": "ROUGE-L F1 over characters (rouge-chinese), 0-100",
     "distinct2_char": "different character pairs over all pairs, 0-1",

@@ -11,6 +11,8 @@ from wenzhen.corpus.loading import load_split
 from wenzhen.corpus.schema import FACTS_FILE, REPORT_FILE
 from wenzhen.corpus.splitting import SPLITS
 from wenzhen.errors import UsageError
+from wenzhen.hub.card import damage_told
+from wenzhen.hub.companions import check_companion
 from wenzhen.hub.dataset_card import dataset_card
 from wenzhen.hub.repository import check_push, commit
 
@@ -18,6 +20,7 @@ from wenzhen.hub.repository import check_push, commit
 SHARD_BYTES = 500_000_000
 # What goes along from a dataset folder. The rejected records never do: they are what people wrote, uncleaned.
 COMPANIONS = (REPORT_FILE, "report.md", FACTS_FILE, "figures/*.png")
+ADVICE = "build the dataset again with data_scripts/build_dataset.py"
 # What an earlier push may have left in the repository that this one has no more.
 REPLACED = (*(f"data/{split}-*" for split in SPLITS), FACTS_FILE, "figures/*.png")
 
@@ -34,7 +37,7 @@ def push_dataset(folder: Path, repository: str, private: bool, shard_bytes: int 
         shard_bytes: the most bytes of rows in one Parquet file.
 
     Returns:
-        The repository's URL.
+        The URL of what was pushed, the commit in it.
 
     Raises:
         UsageError: the folder holds no dataset, or as [`check_push`].
@@ -45,11 +48,14 @@ def push_dataset(folder: Path, repository: str, private: bool, shard_bytes: int 
     companions = {
         path.relative_to(folder).as_posix(): path for pattern in COMPANIONS for path in sorted(folder.glob(pattern))
     }
+    for path in companions.values():
+        check_companion(folder, path)
     with tempfile.TemporaryDirectory(prefix="wenzhen-") as scratch:
         shards = write_shards(splits, Path(scratch), shard_bytes)
         info = describe(splits, sum(path.stat().st_size for path in shards.values()))
         figures = [path.name for path in companions.values() if path.suffix == ".png"]
-        card = dataset_card(repository, report, info, figures).encode()
+        with damage_told(folder / REPORT_FILE, ADVICE):
+            card = dataset_card(repository, report, info, figures).encode()
         return commit(repository, "dataset", private, {"README.md": card, **companions, **shards}, REPLACED)
 
 
@@ -61,16 +67,15 @@ def read_folder(folder: Path) -> tuple[dict[str, Dataset], dict[str, Any]]:
     """
     splits = {name: load_split(folder, name) for name in SPLITS}
     file = folder / REPORT_FILE
-    advice = "build the dataset again with data_scripts/build_dataset.py"
     try:
         report = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"{folder} has no {REPORT_FILE}; {advice}") from None
+        raise UsageError(f"{folder} has no {REPORT_FILE}; {ADVICE}") from None
     except ValueError as error:
-        raise UsageError(f"{file} is not JSON: {error}; {advice}") from error
+        raise UsageError(f"{file} is not JSON: {error}; {ADVICE}") from error
     rows = {name: len(split) for name, split in splits.items()}
     if not isinstance(report, dict) or report.get("splits") != rows:
-        raise UsageError(f"{file} does not describe the splits that lie beside it ({rows}); {advice}")
+        raise UsageError(f"{file} does not describe the splits that lie beside it ({rows}); {ADVICE}")
     return splits, report
 
 

@@ -7,7 +7,7 @@ from datasets import DatasetInfo
 from datasets.info import DatasetInfosDict
 from huggingface_hub import DatasetCardData
 
-from wenzhen.hub.card import render_card
+from wenzhen.hub.card import plain, render_card
 
 # The Hub's names for a dataset's size, by the number of rows that each stays below.
 SIZE_CATEGORIES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
@@ -46,7 +46,7 @@ def dataset_card(repository: str, report: dict[str, Any], info: DatasetInfo, fig
         data,
         name=name,
         repository=repository,
-        report=report,
-        departments=info.features["department"].names,
+        report=plain(report),
+        departments=plain(info.features["department"].names),
         figures=figures,
     )

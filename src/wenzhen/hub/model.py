@@ -30,7 +30,7 @@ def push_model(folder: Path, repository: str, private: bool) -> str:
         private: whether a new repository is for its owner alone.
 
     Returns:
-        The repository's URL.
+        The URL of what was pushed, the commit in it.
 
     Raises:
         UsageError: the folder holds no model or a damaged one, or as [`check_push`].

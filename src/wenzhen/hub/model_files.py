@@ -1,22 +1,32 @@
 """What is published of a model folder."""
 
+import json
 import shutil
+from inspect import get_annotations
 from pathlib import Path
+from typing import Any
+
+from transformers import GenerationConfig
 
 from wenzhen.answering.engines.pytorch import PyTorchEngine
-from wenzhen.hub.model_card import model_card, public_recipe, read_object
+from wenzhen.hub.companions import check_companion
+from wenzhen.hub.model_card import model_card
+from wenzhen.hub.records import public_recipe, read_metrics, read_steps
 from wenzhen.models import DATASET_REPORT, FIGURE, LOG_FILE, METRICS_FILE
 from wenzhen.models.saving import save_with_code
 from wenzhen.tokenization import save_tokenizer
+from wenzhen.training.log import log_line
 
-# What goes along as it is from a model folder. The predictions never do: they hold what people asked.
+# What goes along where a model folder has it. The predictions never do: they hold what people asked.
 COMPANIONS = (METRICS_FILE, LOG_FILE, FIGURE)
 # What an earlier push may have left in the repository that this one has no more.
 REPLACED = (*COMPANIONS, "figures/*.png", "*.py", "*.safetensors")
+# What transformers writes into a configuration besides the fields of its class.
+CONFIG_KEYS = ("architectures", "auto_map", "dtype", "model_type", "transformers_version")
 
 
 def write_files(folder: Path, scratch: Path, repository: str) -> dict[str, Path | bytes]:
-    """Write everything that is published of a model folder, the model itself as this package writes it.
+    """Write everything that is published of a model folder, each file anew with the keys that are known.
 
     Args:
         folder: a model folder.
@@ -27,16 +37,42 @@ def write_files(folder: Path, scratch: Path, repository: str) -> dict[str, Path 
         The files by their paths in the repository.
 
     Raises:
-        UsageError: weights, configuration and tokenizer do not belong together, or a file is damaged.
+        UsageError: weights, configuration and tokenizer do not belong together, or a file is damaged or a link.
     """
+    write_records(folder, scratch)
     engine = PyTorchEngine(folder)
+    # The folder's own is written below: transformers refuses to save some that it loads.
+    engine.model.generation_config = GenerationConfig()
     save_with_code(engine.model, scratch)
+    config = json.loads((scratch / "config.json").read_text(encoding="utf-8"))
+    declared = (*get_annotations(type(engine.model.config)), *CONFIG_KEYS)
+    write_object({key: config[key] for key in config if key in declared}, scratch / "config.json")
+    engine.default_generation_config.to_json_file(scratch / "generation_config.json")
     save_tokenizer(engine.tokenizer, scratch)
-    public_recipe(folder).save(scratch)
-    for name in COMPANIONS:
-        if (folder / name).is_file():
-            (scratch / name).parent.mkdir(exist_ok=True)
-            shutil.copyfile(folder / name, scratch / name)
-    card = model_card(scratch, repository, read_object(folder / DATASET_REPORT)).encode()
+    card = model_card(scratch, repository, folder / DATASET_REPORT).encode()
     written = {path.relative_to(scratch).as_posix(): path for path in sorted(scratch.rglob("*")) if path.is_file()}
     return {"README.md": card, **written}
+
+
+def write_records(folder: Path, scratch: Path) -> None:
+    """Write how a model was trained and measured.
+
+    Raises:
+        UsageError: a file is damaged or a link.
+    """
+    for name in COMPANIONS:
+        if (folder / name).is_file():
+            check_companion(folder, folder / name)
+    public_recipe(folder).save(scratch)
+    if metrics := read_metrics(folder):
+        write_object(metrics, scratch / METRICS_FILE)
+    if steps := read_steps(folder):
+        (scratch / LOG_FILE).write_text("".join(map(log_line, steps)), encoding="utf-8")
+    if (folder / FIGURE).is_file():
+        (scratch / FIGURE).parent.mkdir()
+        shutil.copyfile(folder / FIGURE, scratch / FIGURE)
+
+
+def write_object(content: dict[str, Any], file: Path) -> None:
+    """Write a JSON object, as every file of it in a model folder is written."""
+    file.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

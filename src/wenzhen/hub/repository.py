@@ -65,7 +65,7 @@ def commit(
             stays within its folder.
 
     Returns:
-        The repository's URL.
+        The URL of what was pushed, the commit in it.
 
     Raises:
         UsageError: the token may not write there.
@@ -84,7 +84,7 @@ def commit(
         present = api.list_repo_files(repository, repo_type=kind, revision=parent)
         stale = [path for path in present if path not in files and any(matches(path, old) for old in replaced)]
         # `upload_folder` would spread the files over several commits.
-        api.create_commit(
+        pushed = api.create_commit(
             repository,
             [
                 *(CommitOperationDelete(path) for path in stale),
@@ -95,7 +95,8 @@ def commit(
             # Who pushes at the same time is refused rather than mixed in.
             parent_commit=parent,
         )
-    return str(url)
+    # With the commit's hash, which a card asks to pin.
+    return f"{url}/tree/{pushed.oid}"
 
 
 def matches(path: str, pattern: str) -> bool:

@@ -38,7 +38,7 @@ from wenzhen.recipe import RECIPE_FILE, Generation, Recipe, load_recipe, setting
 from wenzhen.tokenization import load_tokenizer, save_tokenizer
 from wenzhen.training.batching import encode_split, sample_split
 from wenzhen.training.log import TrainingLog, draw_losses, read_log
-from wenzhen.training.word_vectors import initialize_embeddings
+from wenzhen.training.word_vectors import count_word_vectors, initialize_embeddings
 
 CHECKPOINTS = "checkpoints"
 # What a model folder may hold, as patterns; the first one marks it as ours.
@@ -112,7 +112,9 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
         UsageError: dataset, tokenizer or output folder are not usable.
     """
     output = Path(recipe.output)
-    model_shape(recipe)
+    shape = model_shape(recipe)
+    if recipe.model.word_vectors and not resume:
+        count_word_vectors(Path(recipe.model.word_vectors), shape["d_model"])
     checkpoint = find_checkpoint(output, recipe) if resume else None
     if not resume and not overwrite and is_unfinished(output):
         raise UsageError(f"{output} holds an unfinished run; add --resume to go on, or --overwrite to start again")

@@ -1,5 +1,6 @@
 """Pre-trained word vectors as initial embeddings, from files in word2vec's text format."""
 
+import codecs
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,10 +47,12 @@ def initialize_embeddings(
     if not vectors:
         raise UsageError(f"{file} has no vector for any of the {len(tokenizer):,} tokens; is it of another language?")
     table = np.stack(list(vectors.values()))
-    mean_square = float(np.square(table, dtype=np.float64).mean())
-    if not mean_square:
+    # Their largest number first, so that no square is too large or too small for a float.
+    largest = np.abs(table).max()
+    if not largest:
         raise UsageError(f"the vectors of {file} that the tokenizer has tokens for are all zero")
-    table *= (mean_square * model.config.d_model) ** -0.5
+    table /= largest
+    table *= (np.square(table).mean() * model.config.d_model) ** -0.5
     ids = [ids_by_text[word] for word in vectors]
     rows = torch.from_numpy(np.repeat(table, [len(same) for same in ids], axis=0))
     flat = torch.tensor([token_id for same in ids for token_id in same])
@@ -67,13 +70,12 @@ def read_word_vectors(file: Path, words: Collection[str], size: int) -> dict[str
         size: how many numbers a vector must have.
 
     Returns:
-        Vectors `[size]` in float32 of those words that the file has, in its order.
+        Vectors `[size]` in float64 of those words that the file has, in its order.
 
     Raises:
         UsageError: there is no such file, it has another format or size, or it was cut off.
     """
-    if not file.is_file():
-        raise UsageError(f"no file of word vectors {file}")
+    number = count_word_vectors(file, size)
     vectors: dict[str, np.ndarray] = {}
     with (
         file.open("rb") as lines,
@@ -81,7 +83,7 @@ def read_word_vectors(file: Path, words: Collection[str], size: int) -> dict[str
             total=file.stat().st_size, unit="B", unit_scale=True, desc="word vectors", disable=None, leave=False
         ) as progress,
     ):
-        number = read_header(file, next(lines, b""), size)
+        next(lines)
         read = 0
         for read, line in enumerate(lines, 1):
             progress.update(len(line))
@@ -96,9 +98,17 @@ def read_word_vectors(file: Path, words: Collection[str], size: int) -> dict[str
     return vectors
 
 
-def read_header(file: Path, line: bytes, size: int) -> int:
-    """Return the number of vectors that a file's first line tells, having compared their size."""
-    fields = line.split()
+def count_word_vectors(file: Path, size: int) -> int:
+    """Return the number of vectors that a file's first line tells, having compared their size.
+
+    Raises:
+        UsageError: there is no such file, its format is another, or its vectors have another size.
+    """
+    if not file.is_file():
+        raise UsageError(f"no file of word vectors {file}")
+    with file.open("rb") as lines:
+        # No number of vectors has so many digits; another format may have no line break at all.
+        fields = lines.readline(64).removeprefix(codecs.BOM_UTF8).split()
     if len(fields) != 2 or not all(field.isdigit() for field in fields):
         raise UsageError(
             f"{file} is not word2vec's text format: its first line must be the number of vectors and their size, as "
@@ -115,9 +125,9 @@ def parse_vector(file: Path, line: int, numbers: list[bytes], size: int) -> np.n
     if len(numbers) > size:
         return None
     try:
-        vector = np.array([float(number) for number in numbers], dtype=np.float32)
+        vector = np.array([float(number) for number in numbers])
     except ValueError:
-        vector = np.array([], dtype=np.float32)
+        vector = np.array([])
     if len(vector) != size or not np.isfinite(vector).all():
         raise UsageError(f"line {line:,} of {file} does not hold a word and {size} numbers")
     return vector

@@ -53,6 +53,14 @@ def test_defaults_are_the_thesis_model():
         ("attention_score", {"attention_score": "cosine"}),
         ("activation_function", {"activation_function": "tanh"}),
         ("tie_word_embeddings", {"tie_word_embeddings": "some"}),
+        ("layer_norm_eps", {"layer_norm_eps": -1.0}),
+        ("layer_norm_eps", {"layer_norm_eps": float("nan")}),
+        ("is_encoder_decoder", {"is_encoder_decoder": False}),
+        ("pad_token_id", {"pad_token_id": 8000}),
+        ("pad_token_id", {"pad_token_id": -1}),
+        ("decoder_start_token_id", {"vocab_size": 9, "decoder_start_token_id": 9}),
+        ("eos_token_id", {"eos_token_id": []}),
+        ("eos_token_id", {"eos_token_id": [3, 8000]}),
     ],
 )
 def test_impossible_configuration_is_refused_by_name(field, values):

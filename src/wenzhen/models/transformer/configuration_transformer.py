@@ -30,9 +30,9 @@ class WenzhenConfig(PreTrainedConfig):
         tie_word_embeddings: one table for encoder, decoder and output; or a separate one for each.
         pad_token_id: padding. Its embedding starts at zero.
         unk_token_id: a character outside the vocabulary.
-        bos_token_id: the decoder's first input.
+        bos_token_id: stands before an answer, as in the tokenizer.
         eos_token_id: ends questions and answers.
-        decoder_start_token_id: the decoder's first input; the same as `bos_token_id`.
+        decoder_start_token_id: the decoder's first input.
 
     Raises:
         huggingface_hub.errors.StrictDataclassError: a value has the wrong type, or the shape is impossible.
@@ -92,6 +92,21 @@ class WenzhenConfig(PreTrainedConfig):
             )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout}.")
+        if not 0 < self.layer_norm_eps < 1:
+            raise ValueError(f"`layer_norm_eps` must be above 0 and below 1, got {self.layer_norm_eps}.")
+        if not self.is_encoder_decoder:
+            raise ValueError("`is_encoder_decoder` must be true: the model has an encoder and a decoder.")
+
+    def validate_tokens(self) -> None:
+        """Refuse special tokens that the vocabulary does not have; called as [`validate_shape`] is."""
+        ends = self.eos_token_id if isinstance(self.eos_token_id, list) else [self.eos_token_id]
+        if not ends:
+            raise ValueError("`eos_token_id` must name at least one token, got [].")
+        named = [(name, getattr(self, name)) for name in ("pad_token_id", "unk_token_id", "bos_token_id")]
+        named += [("decoder_start_token_id", self.decoder_start_token_id), *(("eos_token_id", end) for end in ends)]
+        for name, token in named:
+            if not 0 <= token < self.vocab_size:
+                raise ValueError(f"`{name}` must be in [0, `vocab_size`), got {token} and {self.vocab_size}.")
 
 
 __all__ = ["WenzhenConfig"]
