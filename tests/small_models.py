@@ -1,10 +1,12 @@
 """Model folders small enough to be made in a test, untrained or with a few answers learned by heart."""
 
+import json
 from pathlib import Path
 
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
+from wenzhen.benchmark.peer import make_marian
 from wenzhen.models.saving import save_with_code
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
@@ -79,3 +81,18 @@ def save_model_folder(
     save_with_code(model, folder)
     save_tokenizer(tokenizer, folder)
     return folder
+
+
+def save_marian_folder(folder: Path) -> Path:
+    """Write what makes a model folder, with a model of another family."""
+    tokenizer = small_tokenizer()
+    model = small_model(tokenizer)
+    save_model_folder(model, tokenizer, folder)
+    make_marian(model).save_pretrained(folder)
+    return folder
+
+
+def change_json(file: Path, **values: object) -> None:
+    """Change keys of a JSON file."""
+    content = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(content | values), encoding="utf-8")

@@ -20,9 +20,10 @@ RECIPE_FILE = "recipe.yaml"
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a number may be: from `minimum` on, above `above`, below `below`; or -1 where that stands for all."""
+    """What a number may be: from `minimum` to `maximum`, above `above`, below `below`; or -1 where that means all."""
 
     minimum: float | None = None
+    maximum: float | None = None
     above: float | None = None
     below: float | None = None
     or_all: bool = False
@@ -31,6 +32,7 @@ class Bounds:
         """Tell whether a value is within the bounds."""
         return (self.or_all and value == -1) or (
             (self.minimum is None or value >= self.minimum)
+            and (self.maximum is None or value <= self.maximum)
             and (self.above is None or value > self.above)
             and (self.below is None or value < self.below)
         )
@@ -38,13 +40,21 @@ class Bounds:
     def __str__(self) -> str:
         words = [
             f"{relation} {bound:g}"
-            for relation, bound in (("of at least", self.minimum), ("above", self.above), ("below", self.below))
+            for relation, bound in (
+                ("of at least", self.minimum),
+                ("above", self.above),
+                ("below", self.below),
+                ("of at most", self.maximum),
+            )
             if bound is not None
         ]
         return " and ".join(words) + (", or -1" if self.or_all else "")
 
 
 COUNT = Bounds(minimum=1)
+BEAMS = Bounds(minimum=1, maximum=1000)
+# A length to a greater power is no longer a finite number.
+EXPONENT = Bounds(minimum=-50, maximum=50)
 COUNT_OR_ALL = Bounds(minimum=1, or_all=True)
 NOT_NEGATIVE = Bounds(minimum=0)
 POSITIVE = Bounds(above=0)
@@ -130,9 +140,11 @@ class Training:
 class Generation:
     """How the model answers unless it is asked otherwise."""
 
-    num_beams: int = setting("beams of beam search; 1 is greedy search", 1, COUNT)
-    length_penalty: float = setting("α in log P / lengthᵅ, the score of a beam", 0.75)
-    repetition_penalty: float = setting("above 1: make tokens that were used less likely", 1.0, COUNT)
+    num_beams: int = setting("beams of beam search; 1 is greedy search", 1, BEAMS)
+    length_penalty: float = setting("α in log P / lengthᵅ, the score of a beam", 0.75, EXPONENT)
+    repetition_penalty: float = setting(
+        "above 1: make tokens that were used less likely", 1.0, Bounds(minimum=1, maximum=100)
+    )
     no_repeat_ngram_size: int = setting("never use an n-gram of this size twice; 0 for no limit", 0, NOT_NEGATIVE)
 
 

@@ -1,6 +1,7 @@
 """The benchmark of answers, through its command and by its parts."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from small_models import change_json
 from wenzhen.answering.decoding import DECODINGS
 from wenzhen.benchmark import backends
 from wenzhen.benchmark.backends import Task, TorchBackend
@@ -214,6 +216,19 @@ def test_wrong_requests_get_one_clear_line(
 def test_a_missing_gpu_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(main, ["benchmark", "generate", "--device", "cuda"]) == 2
     assert "PyTorch finds no GPU here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("torn", [True, False])
+def test_random_weights_are_never_measured_for_a_models(model_folder: Path, tmp_path: Path, torn: bool) -> None:
+    folder = shutil.copytree(model_folder, tmp_path / "model")
+    if torn:
+        change_json(folder / "config.json", encoder_layers=3)
+        message = "are not those of its config"
+    else:
+        make_marian(load_subject(folder, 1).model).save_pretrained(folder)
+        message = "holds a marian model, not one of wenzhen's"
+    with pytest.raises(UsageError, match=message):
+        load_subject(folder, 1)
 
 
 def test_a_broken_model_is_refused(model_folder: Path, tmp_path: Path) -> None:

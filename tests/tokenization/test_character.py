@@ -1,6 +1,7 @@
 """The character tokenizer: its ids, its faithfulness to the text, and its files."""
 
 import json
+import shutil
 from collections import Counter
 
 import pytest
@@ -124,6 +125,33 @@ def test_saving_twice_writes_the_same_bytes(tokenizer, tmp_path):
     save_tokenizer(load_tokenizer(tmp_path / "once"), tmp_path / "twice")
     once, twice = ((tmp_path / name / "tokenizer.json").read_bytes() for name in ("once", "twice"))
     assert once == twice
+
+
+def test_what_a_folder_said_besides_is_not_handed_on(tokenizer, tmp_path):
+    tokenizer.model_max_length = 77
+    save_tokenizer(tokenizer, tmp_path / "ours")
+    written = json.loads((tmp_path / "ours/tokenizer_config.json").read_text(encoding="utf-8"))
+    foreign = {"auto_map": {"AutoTokenizer": [None, "mine.T"]}, "secret_path": "/home/alice/x"}
+    shutil.copytree(tmp_path / "ours", tmp_path / "theirs")
+    (tmp_path / "theirs/tokenizer_config.json").write_text(json.dumps(written | foreign), encoding="utf-8")
+    for name in ("ours", "theirs"):
+        save_tokenizer(load_tokenizer(tmp_path / name), tmp_path / f"{name}-again")
+    ours, theirs = ((tmp_path / f"{name}-again/tokenizer_config.json").read_bytes() for name in ("ours", "theirs"))
+    assert theirs == ours
+    again = json.loads(ours)
+    assert again.items() >= written.items()
+    # Where it was loaded from, as transformers notes it.
+    assert again.keys() - written.keys() <= {"is_local", "local_files_only"}
+
+
+def test_settings_that_a_class_of_transformers_knows_survive(tmp_path):
+    from transformers import BertTokenizer
+
+    vocab = {token: index for index, token in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "A"))}
+    save_tokenizer(BertTokenizer(vocab, do_lower_case=False), tmp_path)
+    loaded = load_tokenizer(tmp_path)
+    assert type(loaded) is BertTokenizer
+    assert loaded.tokenize("A") == ["A"]
 
 
 def test_file_holds_a_byte_pair_encoder_without_merges_and_nothing_else(tokenizer, tmp_path):

@@ -1,12 +1,35 @@
 """Ways to turn a model's probabilities into an answer."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wenzhen.errors import UsageError
+from wenzhen.recipe import BEAMS, COUNT, EXPONENT, NOT_NEGATIVE, Bounds
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig
+
+# Logits that are multiplied or divided by what is far beyond are no longer finite.
+FACTOR = Bounds(minimum=0.01, maximum=100)
+# What generation_config.json may set, as both engines take it.
+SETTINGS: dict[str, tuple[type, Bounds | None]] = {
+    "do_sample": (bool, None),
+    "early_stopping": (bool, None),
+    "length_penalty": (float, EXPONENT),
+    "max_new_tokens": (int, COUNT),
+    "min_new_tokens": (int, NOT_NEGATIVE),
+    "no_repeat_ngram_size": (int, NOT_NEGATIVE),
+    "num_beams": (int, BEAMS),
+    "repetition_penalty": (float, FACTOR),
+    "temperature": (float, FACTOR),
+    "top_k": (int, NOT_NEGATIVE),
+    "top_p": (float, Bounds(minimum=0.001, maximum=1)),
+    "use_cache": (bool, None),
+}
+# What transformers notes there besides.
+NOTES = {"transformers_version", "_from_model_config"}
+KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 
 
 @dataclass(frozen=True)
@@ -25,16 +48,41 @@ class Decoding:
     top_p: float = 1.0
 
     def applied_to(self, default: "GenerationConfig") -> "GenerationConfig":
-        """Return the model's own generation config with this way of decoding in it."""
+        """Return the model's own generation config with this way of decoding in it.
+
+        Raises:
+            UsageError: see [`checked_settings`].
+        """
         from transformers import GenerationConfig
 
         settings = default.to_dict()
-        settings.update(asdict(self))
+        settings.update(checked_settings(asdict(self)))
         if self.num_beams == 1:
             del settings["length_penalty"]
         if not self.do_sample:
             del settings["temperature"], settings["top_p"]
         return GenerationConfig.from_dict(settings)
+
+
+def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of [`SETTINGS`] that are given and not null, numbers as the type that they have there.
+
+    Raises:
+        UsageError: a setting is none of them, or its value is not possible.
+    """
+    checked: dict[str, Any] = {}
+    for name, value in settings.items():
+        if value is None or name in NOTES:
+            continue
+        if name not in SETTINGS:
+            raise UsageError(f"the generation setting {name} is none of wenzhen's; there are: {', '.join(SETTINGS)}")
+        kind, bounds = SETTINGS[name]
+        fits = type(value) is kind or (kind is float and type(value) is int)
+        if not fits or (bounds and not bounds.allow(value)):
+            allowed = f"{KINDS[kind]}{f' {bounds}' if bounds else ''}"
+            raise UsageError(f"the generation setting {name} must be {allowed}, got {value!r}")
+        checked[name] = kind(value)
+    return checked
 
 
 DECODINGS = {

@@ -81,10 +81,12 @@ def export_model(folder: Path, output: Path, quantization: str = "int8", overwri
         The largest difference between a token's log-probability by the export and by the original, on probes.
 
     Raises:
-        UsageError: the folder holds no model or one that CTranslate2 cannot compute, or the output is not free.
+        UsageError: the folder holds no model or one that CTranslate2 cannot compute, or the output is not free, or its
+            name is not UTF-8.
         RunError: the export computes something else than the original.
     """
     check_output_folder(output, CONTENTS, overwrite)
+    check_name(output)
     original = PyTorchEngine(folder)
     original.model.float()
     with published_folder(output, CONTENTS, overwrite) as draft:
@@ -107,6 +109,15 @@ def export_model(folder: Path, output: Path, quantization: str = "int8", overwri
         card = export_card(folder, output.resolve().name, quantization, difference)
         (draft / "README.md").write_text(card, encoding="utf-8")
     return difference
+
+
+def check_name(output: Path) -> None:
+    """Refuse a folder that CTranslate2, which takes names in UTF-8 alone, could not open."""
+    name = str(output.absolute())
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the output's name {name!r} is not valid text (UTF-8); name another folder") from error
 
 
 def largest_difference(original: PyTorchEngine, exported: CTranslate2Engine) -> float:

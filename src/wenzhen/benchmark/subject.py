@@ -7,13 +7,13 @@ from pathlib import Path
 
 import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
-from transformers.utils import logging
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from wenzhen.corpus.sample import compose_department
 from wenzhen.corpus.schema import DEPARTMENTS
 from wenzhen.errors import UsageError
 from wenzhen.models import MODEL_FILES
+from wenzhen.models.loading import explained_loading, load_model
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
 
@@ -47,17 +47,14 @@ def load_subject(folder: Path, questions: int) -> Subject:
     """Load a model folder, and encode so many questions.
 
     Raises:
-        UsageError: the folder is none.
+        UsageError: the folder is none, or its weights are not those of its configuration.
     """
     missing = [name for name in MODEL_FILES if not (folder / name).is_file()]
     if missing:
         raise UsageError(f"{folder} is no model folder: it lacks {', '.join(missing)}")
-    logging.disable_progress_bar()
-    try:
-        model = WenzhenForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-    except Exception as error:
-        raise UsageError(f"the model in {folder} cannot be loaded: {' '.join(str(error).split())}") from error
+    model = load_model(folder, torch.float32)
+    with explained_loading(folder, "tokenizer"):
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     return Subject(model.eval(), tokenizer, encoded(tokenizer, sample_questions(questions)), str(folder))
 
 

@@ -1,5 +1,6 @@
 """Tokenizers in folders, and the special tokens that all of them share."""
 
+import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
 PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
 # In the order of their ids.
 SPECIAL_TOKENS = (PAD, UNK, BOS, EOS)
+# What stands in tokenizer_config.json besides the special tokens.
+CONFIG_KEYS = {
+    "backend",
+    "clean_up_tokenization_spaces",
+    "is_local",
+    "local_files_only",
+    "model_max_length",
+    "split_special_tokens",
+}
 
 
 def add_special_tokens(backend: Tokenizer) -> Tokenizer:
@@ -40,7 +50,13 @@ def wrap_tokenizer(backend: Tokenizer) -> "PreTrainedTokenizerFast":
 
 
 def save_tokenizer(tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:
-    """Write the tokenizer's files, without what earlier calls set for truncation and padding."""
+    """Write the tokenizer's files, without what earlier calls set for truncation and padding.
+
+    Nor does what its class has no use for go along from the tokenizer_config.json that it was loaded from, such as the
+    name of somebody's code.
+    """
+    known = CONFIG_KEYS | inspect.signature(type(tokenizer)).parameters.keys()
+    tokenizer.init_kwargs = {key: value for key, value in tokenizer.init_kwargs.items() if key in known}
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.save_pretrained(folder)
@@ -50,10 +66,13 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
     """Load the tokenizer of a tokenizer folder or a model folder.
 
     Raises:
-        UsageError: the folder holds none.
+        UsageError: the folder holds none, a damaged one, or one that asks for code of its own.
     """
     if not (folder / "tokenizer.json").is_file():
         raise UsageError(f"{folder} holds no tokenizer.json; make one with data_scripts/train_tokenizer.py")
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(folder)
+    from wenzhen.models.loading import explained_loading
+
+    with explained_loading(folder, "tokenizer"):
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)

@@ -1,20 +1,22 @@
 """What every engine shares: the tokenizer's work, the order of batches, and text out of growing tokens."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 from transformers import GenerationConfig
-from transformers.utils import logging
 
-from wenzhen.answering.decoding import Decoding
+from wenzhen.answering.decoding import Decoding, checked_settings
 from wenzhen.errors import UsageError
 from wenzhen.models.likelihood import PADDED_LENGTH
+from wenzhen.models.loading import explained_loading
 from wenzhen.recipe import RECIPE_FILE
 from wenzhen.tokenization import Encoder, load_tokenizer
 from wenzhen.tokenization.kinds import BYTES
@@ -35,7 +37,8 @@ class Engine(ABC):
         folder: what `wenzhen train` or `wenzhen export` left.
 
     Raises:
-        UsageError: the folder holds no model of this kind, or a damaged one.
+        UsageError: the folder holds no model of this kind, or a damaged one, or its generation_config.json asks for
+            what is not possible.
     """
 
     # Without any of these the folder cannot be loaded.
@@ -43,24 +46,42 @@ class Engine(ABC):
 
     def __init__(self, folder: Path) -> None:
         check_files(folder, self.files)
-        # What transformers says while it loads comes between question and answer; what is wrong is said below.
-        logging.disable_progress_bar()
-        verbosity = logging.get_verbosity()
-        logging.set_verbosity_error()
-        try:
+        with explained_loading(folder):
             self.tokenizer = load_tokenizer(folder)
-            self.default_generation_config = GenerationConfig.from_pretrained(folder)
             vocab_size = self.load(folder)
-        except UsageError:
-            raise
-        except Exception as error:
-            raise UsageError(f"the model in {folder} cannot be loaded: {' '.join(str(error).split())}") from error
-        finally:
-            logging.set_verbosity(verbosity)
+            self.read_settings(folder / "config.json")
+            file = folder / "generation_config.json"
+            settings = checked_settings(self.read_settings(file))
+            if "max_new_tokens" not in settings:
+                raise UsageError(f"the generation setting max_new_tokens is missing in {file}")
+            self.default_generation_config = GenerationConfig(**settings, **self.special_ids)
         if len(self.tokenizer) != vocab_size:
             raise UsageError(f"the tokenizer in {folder} has {len(self.tokenizer):,} tokens, its model {vocab_size:,}")
         self.encoder = Encoder(self.tokenizer)
         self.byte_tokens = set(self.tokenizer.convert_tokens_to_ids(list(BYTES))) - {self.tokenizer.unk_token_id}
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """The tokens that begin, end and fill an answer, by transformers' names."""
+        return {
+            "pad_token_id": self.tokenizer.pad_token_id,
+            "bos_token_id": self.tokenizer.bos_token_id,
+            "eos_token_id": self.tokenizer.eos_token_id,
+            "decoder_start_token_id": self.tokenizer.bos_token_id,
+        }
+
+    def read_settings(self, file: Path) -> dict[str, Any]:
+        """Read a file of settings, and take the special tokens, which must be the tokenizer's, out of them.
+
+        Raises:
+            UsageError: they are others.
+        """
+        settings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        for name, token in self.special_ids.items():
+            given = settings.pop(name, None)
+            if given not in (None, token, [token]):
+                raise UsageError(f"{name} is {given!r} in {file}, but {token} by the tokenizer beside it: correct it")
+        return settings
 
     @abstractmethod
     def load(self, folder: Path) -> int:

@@ -10,18 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    DataCollatorForSeq2Seq,
-    GenerationConfig,
-    StoppingCriteria,
-    StoppingCriteriaList,
-)
+from transformers import DataCollatorForSeq2Seq, GenerationConfig, StoppingCriteria, StoppingCriteriaList
 from transformers.generation import BaseStreamer
 
 from wenzhen.answering.engines.base import Engine
-from wenzhen.errors import UsageError
 from wenzhen.models import MODEL_FILES
+from wenzhen.models.loading import load_model
 
 
 class PyTorchEngine(Engine):
@@ -33,18 +27,11 @@ class PyTorchEngine(Engine):
         """Load the weights.
 
         Raises:
-            UsageError: they are not those of the folder's configuration.
+            UsageError: see [`load_model`].
         """
         self.device = torch.accelerator.current_accelerator() or torch.device("cpu")
-        model, loading = AutoModelForSeq2SeqLM.from_pretrained(folder, output_loading_info=True)
-        # transformers fills what is missing with random weights, which answer fluently too.
-        wrong = sorted(key for name in ("missing_keys", "unexpected_keys", "mismatched_keys") for key in loading[name])
-        if wrong:
-            raise UsageError(
-                f"the weights in {folder} are not those of its config.json: {wrong[0]} and {len(wrong) - 1} more"
-            )
-        self.model = model.to(self.device).eval()
-        return int(model.config.vocab_size)
+        self.model = load_model(folder).to(self.device).eval()
+        return int(self.model.config.vocab_size)
 
     def write(self, questions: list[str], config: GenerationConfig, batch_size: int) -> Iterator[list[int]]:
         """Yield the tokens of each question's answer; see [`Engine.write`]."""

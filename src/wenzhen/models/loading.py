@@ -1,0 +1,67 @@
+"""Loading a model of one of our families, and saying in one line why that fails. No code of a folder's own is run."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transformers.utils import logging
+
+from wenzhen.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+@contextmanager
+def explained_loading(folder: Path, what: str = "model") -> Iterator[None]:
+    """Keep transformers from talking while something of a folder is loaded, and name the folder where that fails.
+
+    Raises:
+        UsageError: it does, whatever the block raised.
+    """
+    # What transformers says while it loads comes between question and answer; what is wrong is said below.
+    logging.disable_progress_bar()
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        if "trust_remote_code" in reason:
+            reason = "it asks for code of its own (auto_map), which is never run"
+        raise UsageError(f"the {what} in {folder} cannot be loaded: {reason}") from error
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+def load_model(folder: Path, dtype: "torch.dtype | str" = "auto") -> "PreTrainedModel":
+    """Load the weights of a model folder, on the CPU.
+
+    Args:
+        folder: what `wenzhen train` left.
+        dtype: of the weights; `auto` for the one that they were saved in.
+
+    Raises:
+        UsageError: the model is of none of our families, its weights are not those of its configuration, or a file is
+            damaged.
+    """
+    from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
+
+    with explained_loading(folder):
+        family = PreTrainedConfig.get_config_dict(folder)[0].get("model_type")
+        if family not in CONFIG_MAPPING or not CONFIG_MAPPING[family].__module__.startswith("wenzhen."):
+            raise UsageError(f"{folder} holds a {family or 'nameless'} model, not one of wenzhen's")
+        model, loading = AutoModelForSeq2SeqLM.from_pretrained(
+            folder, dtype=dtype, trust_remote_code=False, output_loading_info=True
+        )
+    # transformers fills what is missing with random weights, which answer fluently too.
+    wrong = sorted(key for name in ("missing_keys", "unexpected_keys", "mismatched_keys") for key in loading[name])
+    if wrong:
+        raise UsageError(
+            f"the weights in {folder} are not those of its config.json: {wrong[0]} and {len(wrong) - 1} more"
+        )
+    return model

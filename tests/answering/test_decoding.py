@@ -1,0 +1,82 @@
+"""What generation_config.json may set."""
+
+import math
+from typing import Any
+
+import pytest
+from transformers import GenerationConfig
+
+from wenzhen.answering.decoding import SETTINGS, Decoding, checked_settings
+from wenzhen.errors import UsageError
+
+
+def test_every_setting_is_one_of_transformers() -> None:
+    assert SETTINGS.keys() <= GenerationConfig().to_dict().keys()
+
+
+def test_numbers_become_what_both_engines_take() -> None:
+    given = {"repetition_penalty": 2, "top_p": 1, "num_beams": 4, "do_sample": False, "temperature": None}
+    checked = checked_settings({**given, "transformers_version": "5", "_from_model_config": True})
+    assert checked == {"repetition_penalty": 2.0, "top_p": 1.0, "num_beams": 4, "do_sample": False}
+    assert {name: type(value) for name, value in checked.items()} == {
+        "repetition_penalty": float,
+        "top_p": float,
+        "num_beams": int,
+        "do_sample": bool,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("num_beams", "4", "a whole number of at least 1 and of at most 1000"),
+        ("num_beams", 2.0, "a whole number"),
+        ("num_beams", True, "a whole number"),
+        ("num_beams", 10**30, "of at most 1000"),
+        ("max_new_tokens", 1.5, "a whole number of at least 1"),
+        ("max_new_tokens", 0, "of at least 1"),
+        ("min_new_tokens", -1, "of at least 0"),
+        ("no_repeat_ngram_size", -1, "of at least 0"),
+        ("top_k", -3, "of at least 0"),
+        ("top_p", 0.0, "a number of at least 0.001 and of at most 1"),
+        ("top_p", 1.5, "of at most 1"),
+        ("repetition_penalty", 0, "of at least 0.01"),
+        ("repetition_penalty", -1.0, "of at least 0.01"),
+        ("repetition_penalty", True, "a number"),
+        ("temperature", 0.0, "of at least 0.01"),
+        ("temperature", 1e300, "of at most 100"),
+        ("length_penalty", 500, "of at most 50"),
+        ("length_penalty", math.nan, "a number"),
+        ("length_penalty", -math.inf, "a number"),
+        ("length_penalty", 10**400, "a number"),
+        ("do_sample", 1, "true or false"),
+        ("early_stopping", "never", "true or false"),
+        ("use_cache", [], "true or false"),
+    ],
+)
+def test_impossible_values_are_refused(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(UsageError, match=rf"the generation setting {name} must be .*{allowed}.*, got"):
+        checked_settings({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_return_sequences", 2),
+        ("return_dict_in_generate", True),
+        ("stop_strings", ["。"]),
+        ("penalty_alpha", 0.6),
+        ("num_beam_groups", 2),
+        ("sequence_bias", 5),
+        ("max_length", 20),
+        ("typical_p", 0.9),
+    ],
+)
+def test_other_settings_are_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=f"setting {name} is none of wenzhen's; there are: do_sample, early_stopping"):
+        checked_settings({"num_beams": 1, name: value})
+
+
+def test_a_decoding_is_checked_too() -> None:
+    with pytest.raises(UsageError, match="temperature must be a number of at least"):
+        Decoding(do_sample=True, temperature=-1.0).applied_to(GenerationConfig())
