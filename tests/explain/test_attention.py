@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from wenzhen.answering.engines import Generated
 from wenzhen.answering.engines.pytorch import PyTorchEngine
 from wenzhen.errors import UsageError
-from wenzhen.explain.attention import AttentionMaps, measure_attention
+from wenzhen.explain.attention import AttentionMaps, given_answer, measure_attention, own_answer
+from wenzhen.explain.drawing.attention import draw_grid
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +20,7 @@ def engine(model_folder: Path) -> PyTorchEngine:
 
 @pytest.fixture(scope="module")
 def maps(engine: PyTorchEngine) -> AttentionMaps:
-    return measure_attention(engine, "痔疮怎么办？", "多喝水。")
+    return measure_attention(engine, "痔疮怎么办？", given_answer(engine, "多喝水。"))
 
 
 def test_labels_follow_the_tokens(maps: AttentionMaps) -> None:
@@ -53,7 +55,7 @@ def test_weights_are_the_models(engine: PyTorchEngine, maps: AttentionMaps) -> N
 
 
 def test_own_answer_is_what_the_model_writes(engine: PyTorchEngine) -> None:
-    maps = measure_attention(engine, "痔疮怎么办？")
+    maps = measure_attention(engine, "痔疮怎么办？", own_answer(engine, "痔疮怎么办？"))
     ((_, written),) = engine.generate(["痔疮怎么办？"])
     assert maps.generated
     assert maps.answer == written.text
@@ -62,7 +64,7 @@ def test_own_answer_is_what_the_model_writes(engine: PyTorchEngine) -> None:
 
 
 def test_unknown_characters_keep_their_labels(engine: PyTorchEngine) -> None:
-    maps = measure_attention(engine, "痛😀龘$x$?", "")
+    maps = measure_attention(engine, "痛😀龘$x$?", given_answer(engine, ""))
     assert maps.source == [*"痛😀龘$x$?", "</s>"]
     assert maps.inputs == ["<s>"]
     assert maps.outputs == ["</s>"]
@@ -79,6 +81,46 @@ def test_evenness_by_hand() -> None:
 
 def test_long_texts_are_refused(engine: PyTorchEngine) -> None:
     with pytest.raises(UsageError, match="the question has 120 tokens; a figure of this model shows at most 95"):
-        measure_attention(engine, "痛" * 120)
+        measure_attention(engine, "痛" * 120, given_answer(engine, "休息"))
     with pytest.raises(UsageError, match="the answer has 101 tokens"):
-        measure_attention(engine, "痛", "痛" * 101)
+        given_answer(engine, "痛" * 101)
+
+
+@pytest.mark.parametrize(
+    ("text", "ended", "outputs", "cut"),
+    [
+        ("多喝水", True, [*"多喝水", "</s>"], False),
+        # The length limit cut it: the model wrote no end. The model has 96 positions.
+        ("多喝水", False, [*"多喝水"], True),
+        ("痛" * 95, True, [*"痛" * 95, "</s>"], False),
+        ("痛" * 96, True, [*"痛" * 96], True),
+        ("痛" * 97, False, [*"痛" * 96], True),
+        ("", False, ["</s>"], True),
+    ],
+)
+def test_own_answer_ends_where_the_model_ended_it(
+    engine: PyTorchEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    ended: bool,
+    outputs: list[str],
+    cut: bool,
+) -> None:
+    monkeypatch.setattr(engine, "generate", lambda questions: iter([(0, Generated(text, ended))]))
+    answer = own_answer(engine, "头痛怎么办？")
+    assert (answer.tokens.labels, answer.cut) == (outputs, cut)
+    maps = measure_attention(engine, "头痛怎么办？", answer)
+    assert maps.outputs == outputs
+    assert maps.inputs == ["<s>", *outputs[:-1]]
+
+
+@pytest.mark.parametrize("tokens", [1, 30, 100])
+def test_labels_can_be_read_at_twice_the_size(tokens: int) -> None:
+    labels = ["痛"] * tokens
+    figure = draw_grid(np.full((1, 2, tokens, tokens), 0.5), labels, labels, "名")
+    left = figure.axes[0]
+    for axis in (left.xaxis, left.yaxis):
+        shown = axis.get_ticklabels()
+        assert [text.get_text() for text in shown] == labels
+        # A point is 4/3 of a CSS pixel.
+        assert all(2 * text.get_fontsize() * 4 / 3 >= 9 for text in shown)

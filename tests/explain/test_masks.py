@@ -5,13 +5,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from transformers import PreTrainedTokenizerFast
 
-from wenzhen.errors import UsageError
 from wenzhen.explain.masks import Masks, measure_masks, recording, untrained_model
+from wenzhen.explain.tokens import TokenizedText, tokenize
 from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
 from wenzhen.tokenization import load_tokenizer
 
 PAIRS = [("咳嗽怎么办", "多喝水"), ("头痛", "休息")]
+
+
+def tokenized(
+    tokenizer: PreTrainedTokenizerFast, *pairs: tuple[str, str]
+) -> list[tuple[TokenizedText, TokenizedText]]:
+    return [(tokenize(tokenizer, question), tokenize(tokenizer, answer)) for question, answer in pairs]
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +28,8 @@ def model(tokenizer_folder: Path) -> WenzhenForConditionalGeneration:
 
 @pytest.fixture(scope="module")
 def masks(model: WenzhenForConditionalGeneration, tokenizer_folder: Path) -> Masks:
-    return measure_masks(model, load_tokenizer(tokenizer_folder), PAIRS)
+    tokenizer = load_tokenizer(tokenizer_folder)
+    return measure_masks(model, tokenizer, tokenized(tokenizer, *PAIRS))
 
 
 def test_labels_are_the_inputs(masks: Masks) -> None:
@@ -45,7 +53,8 @@ def test_the_future_is_hidden(masks: Masks) -> None:
 def test_padding_of_answers_is_hidden_where_asked(
     model: WenzhenForConditionalGeneration, tokenizer_folder: Path
 ) -> None:
-    masks = measure_masks(model, load_tokenizer(tokenizer_folder), [("头痛", "多喝水。"), ("咳嗽", "休息")])
+    tokenizer = load_tokenizer(tokenizer_folder)
+    masks = measure_masks(model, tokenizer, tokenized(tokenizer, ("头痛", "多喝水。"), ("咳嗽", "休息")))
     assert masks.answers[1] == ["<s>", *"休息", "</s>", "<pad>"]
     assert masks.decoder[1, 4].all()
     assert masks.decoder_padded[1, 4].tolist() == [True, True, True, True, False]
@@ -56,7 +65,7 @@ def test_masks_of_all_layers_are_the_same(model_folder: Path) -> None:
     from wenzhen.answering.engines.pytorch import PyTorchEngine
 
     engine = PyTorchEngine(model_folder)
-    masks = measure_masks(engine.model, engine.tokenizer, PAIRS)
+    masks = measure_masks(engine.model, engine.tokenizer, tokenized(engine.tokenizer, *PAIRS))
     recorded: dict[str, np.ndarray] = {}
     layers = {str(n): layer.self_attn for n, layer in enumerate(engine.model.model.decoder.layers)}
     labels = torch.tensor([engine.tokenizer(answer).input_ids for answer in ("多喝水", "休息。")])
@@ -71,6 +80,9 @@ def test_hooks_are_taken_off(model: WenzhenForConditionalGeneration, masks: Mask
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
-def test_long_text_is_refused(model: WenzhenForConditionalGeneration, tokenizer_folder: Path) -> None:
-    with pytest.raises(UsageError, match="the question has 150 tokens; a figure of this model shows at most 99"):
-        measure_masks(model, load_tokenizer(tokenizer_folder), [("痛" * 150, "休息")])
+def test_a_cut_answer_gets_no_end(model: WenzhenForConditionalGeneration, tokenizer_folder: Path) -> None:
+    tokenizer = load_tokenizer(tokenizer_folder)
+    (question, answer), other = tokenized(tokenizer, ("头痛", "休息"), ("咳嗽", "多喝水。"))
+    masks = measure_masks(model, tokenizer, [(question, answer.first(2)), other])
+    assert masks.answers == [["<s>", *"休息", "<pad>", "<pad>"], ["<s>", *"多喝水。"]]
+    assert masks.decoder_padded[0, 4].tolist() == [True, True, True, False, False]

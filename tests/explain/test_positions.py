@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from wenzhen.explain.drawing.positions import draw_rotation
 from wenzhen.explain.positions import (
     TOLERANCE,
     angular_speeds,
@@ -75,6 +76,21 @@ def test_products_depend_on_the_distance_alone() -> None:
     expected = [np.cos(angular_speeds(8) * k).sum() for k in range(30)]
     assert mean == pytest.approx(np.array(expected), abs=1e-6)
     assert (largest - least).max() < 1e-5
+
+
+def test_products_fall_at_first_and_then_waver() -> None:
+    # In two dimensions the product is cos k: it falls until k = 3, for cos 4 > cos 3.
+    measured = measure_positions(positions(WenzhenSinusoidalPositions, 2, 10))
+    assert measured.summary()["product_falls_until"] == 3
+    short = measure_positions(positions(WenzhenSinusoidalPositions, 2, 3))
+    assert short.summary()["product_falls_until"] == 2
+
+
+def test_as_many_shifts_are_drawn_as_told() -> None:
+    measured = measure_positions(positions(WenzhenSinusoidalPositions, 16, 30))
+    (points, _) = draw_rotation(measured).axes[-1].get_lines()
+    assert len(points.get_xdata()) == measured.summary()["offsets"] == 29
+    assert min(points.get_xdata()) == 1
 
 
 def test_learned_positions_have_no_rotation() -> None:

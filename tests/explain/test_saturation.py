@@ -10,6 +10,7 @@ from torch.autograd.functional import jacobian
 from wenzhen.explain import saturation
 from wenzhen.explain.saturation import (
     KINDS,
+    Saturation,
     attentions_of,
     gradients_around_softmax,
     measure_gradients,
@@ -120,3 +121,11 @@ def test_measurement_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     summary = measured.summary()
     assert summary["first_encoder_layer"]["passed"]["dot"] == measured.gradients[0].passed[2]
     assert summary["head_dim"] == 4
+    assert summary["model_score"] == "additive"
+    assert summary["told_head_dims"] == [16, 256]
+
+
+@pytest.mark.parametrize(("d_model", "told"), [(64, [16, 256]), (192, [64, 256]), (1024, [256])])
+def test_told_sizes_are_the_nearest_and_the_largest(d_model: int, told: list[int]) -> None:
+    shape = tiny_config(d_model=d_model)
+    assert Saturation("scaled_dot", np.array([1.0]), [], shape, np.array([1.0]), []).told_head_dims == told

@@ -22,7 +22,8 @@ topics:
   all          all of these (the default)
 
 Without MODEL, saturation and positions are those of the thesis' shape, untrained; masks and attention take
-outputs/quickstart. A tokenizer folder is enough for masks."""
+outputs/quickstart. The saturation of the thesis' shape takes about half a minute. A tokenizer folder is enough for
+masks."""
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -36,7 +37,7 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument("topic", metavar="TOPIC", nargs="?", default=EVERYTHING, help="what to explain; see below")
     parser.add_argument("model", metavar="MODEL", nargs="?", type=Path, help="a model folder")
     parser.add_argument("--question", help="what masks and attention show (default: an example)")
-    parser.add_argument("--answer", help="its answer (default: an example for masks, the model's own for attention)")
+    parser.add_argument("--answer", help="its answer (default: the model's own; the example has one for masks)")
     parser.add_argument("--output", type=Path, help="folder for the page (default: outputs/explain, or explain-TOPIC)")
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier result in the output folder")
     add_json(parser)
@@ -54,16 +55,15 @@ def run(arguments: argparse.Namespace) -> int:
     is_shape = model is not None
     if model is None and DEFAULT_MODEL.is_dir():
         model = DEFAULT_MODEL
-    if model is None:
-        if topic in TEXT_TOPICS:
-            raise UsageError(f"{topic} needs a MODEL, and there is no {DEFAULT_MODEL}; make it with: make quickstart")
-        topics = tuple(name for name in topics if name not in TEXT_TOPICS)
-        if topic == EVERYTHING:
-            print("no model, so no masks and no attention; make one with: make quickstart", file=sys.stderr)
+    if model is None and topic in TEXT_TOPICS:
+        raise UsageError(f"{topic} needs a MODEL, and there is no {DEFAULT_MODEL}; make it with: make quickstart")
 
     from wenzhen.explain.report import PAGE, Explainer, write_report
 
     explainer = Explainer(model, is_shape, arguments.question, arguments.answer)
+    if topic == EVERYTHING and not is_shape and (reason := explainer.refusal()):
+        topics = tuple(name for name in topics if name not in TEXT_TOPICS)
+        print(f"no masks and no attention: {reason}", file=sys.stderr)
     output = arguments.output or Path("outputs", "explain" if topic == EVERYTHING else f"explain-{topic}")
     summary = write_report(explainer, topics, output, arguments.overwrite)
     if arguments.json:

@@ -6,10 +6,51 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from wenzhen.explain.tokens import MAX_TOKENS, tokenize, tokenize_within
+from wenzhen.explain.tokens import MAX_TOKENS, TokenizedText, tokenize, tokenize_within
 
 if TYPE_CHECKING:
     from wenzhen.answering.engines.pytorch import PyTorchEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the decoder is to write.
+
+    Attributes:
+        text: the answer.
+        tokens: of as much of it as a figure shows; without eos where it is cut.
+        generated: whether the model wrote it.
+        cut: whether it goes on beyond `tokens`, or would have without the length limit.
+    """
+
+    text: str
+    tokens: TokenizedText
+    generated: bool
+    cut: bool
+
+
+def own_answer(engine: "PyTorchEngine", question: str) -> Answer:
+    """Let the model answer."""
+    ((_, written),) = engine.generate([question])
+    whole = tokenize(engine.tokenizer, written.text)
+    # What the length limit cut has no end that the model wrote; of special tokens alone no text is left, but the end.
+    shown = whole if written.ended else whole.first(max(len(whole.ids) - 1, 1))
+    limit = longest_answer(engine)
+    return Answer(written.text, shown.first(limit), True, len(shown.ids) > limit or not written.ended)
+
+
+def given_answer(engine: "PyTorchEngine", text: str) -> Answer:
+    """Take somebody's answer.
+
+    Raises:
+        UsageError: it is longer than the model or the figures allow.
+    """
+    return Answer(text, tokenize_within(engine.tokenizer, text, "answer", longest_answer(engine)), False, False)
+
+
+def longest_answer(engine: "PyTorchEngine") -> int:
+    """Return how many tokens of an answer a figure of the model shows, its end included."""
+    return min(engine.model.config.max_position_embeddings, MAX_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +109,20 @@ class AttentionMaps:
         }
 
 
-def measure_attention(engine: "PyTorchEngine", question: str, answer: str | None = None) -> AttentionMaps:
+def measure_attention(engine: "PyTorchEngine", question: str, answer: Answer) -> AttentionMaps:
     """Compute the attention of a question and its answer.
 
     Args:
         engine: a model at work; it is switched to eager attention, which alone returns weights.
         question: a text.
-        answer: what the decoder is to write; None for the model's own answer.
+        answer: what the decoder is to write.
 
     Raises:
-        UsageError: a text is longer than the model or the figures allow.
+        UsageError: the question is longer than the model or the figures allow.
     """
     model, tokenizer = engine.model, engine.tokenizer
     source = tokenize_within(tokenizer, question, "question", engine.max_question_length + 1)
-    limit = min(model.config.max_position_embeddings, MAX_TOKENS)
-    if answer is None:
-        ((_, written),) = engine.generate([question])
-        text = written.text
-        whole = tokenize(tokenizer, text)
-        target = whole.first(limit)
-        is_cut = len(whole.ids) > limit or not written.ended
-    else:
-        text = answer
-        target = tokenize_within(tokenizer, answer, "answer", limit)
-        is_cut = False
+    target = answer.tokens
     model.set_attn_implementation("eager")
     ids = {"input_ids": source.ids, "labels": target.ids}
     tensors = {name: torch.tensor([values], device=model.device) for name, values in ids.items()}
@@ -99,9 +130,9 @@ def measure_attention(engine: "PyTorchEngine", question: str, answer: str | None
         outputs = model(**tensors, use_cache=False, output_attentions=True)
     return AttentionMaps(
         question=question,
-        answer=text,
-        generated=answer is None,
-        cut=is_cut,
+        answer=answer.text,
+        generated=answer.generated,
+        cut=answer.cut,
         source=source.labels,
         inputs=[tokenizer.bos_token, *target.labels][: len(target.labels)],
         outputs=target.labels,

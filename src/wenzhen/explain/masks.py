@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from transformers import DataCollatorForSeq2Seq
 
-from wenzhen.explain.tokens import tokenize_within
+from wenzhen.explain.tokens import TokenizedText
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.models.transformer.modeling_transformer import WenzhenAttention, WenzhenForConditionalGeneration
 
@@ -57,21 +57,18 @@ def untrained_model(tokenizer: "PreTrainedTokenizerFast") -> WenzhenForCondition
 
 
 def measure_masks(
-    model: WenzhenForConditionalGeneration, tokenizer: "PreTrainedTokenizerFast", pairs: Sequence[tuple[str, str]]
+    model: WenzhenForConditionalGeneration,
+    tokenizer: "PreTrainedTokenizerFast",
+    pairs: Sequence[tuple[TokenizedText, TokenizedText]],
 ) -> Masks:
     """Run a batch through the model and record the masks that its attentions get.
 
     Args:
         model: switched to eager attention, whose masks are numbers added to the scores.
         tokenizer: the model's.
-        pairs: questions and answers.
-
-    Raises:
-        UsageError: a text is too long.
+        pairs: questions and answers, no longer than the model reads and writes.
     """
-    limit = model.config.max_position_embeddings
-    questions = [tokenize_within(tokenizer, question, "question", limit) for question, _ in pairs]
-    answers = [tokenize_within(tokenizer, answer, "answer", limit) for _, answer in pairs]
+    questions, answers = zip(*pairs, strict=True)
     collate = DataCollatorForSeq2Seq(tokenizer, model=model)
     rows = [{"input_ids": q.ids, "labels": a.ids} for q, a in zip(questions, answers, strict=True)]
     batch = collate(rows).to(model.device)

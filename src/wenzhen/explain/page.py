@@ -23,16 +23,28 @@ def write_page(file: Path, summary: dict[str, Any], figures: dict[str, list[str]
         figures: the names of each topic's figures.
     """
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters |= {"number": number, "percent": percent, "join_lines": join_lines}
+    environment.filters |= {"number": number, "percent": percent, "plural": plural, "join_lines": join_lines}
     source = resources.files("wenzhen.explain").joinpath("page.html.jinja").read_text(encoding="utf-8")
-    images = {name: data_uri(file.parent / f"{name}.svg") for names in figures.values() for name in names}
-    page = environment.from_string(source).render(summary=summary, figures=figures, images=images, notice=NOTICE)
+    pictures = {name: file.parent / f"{name}.svg" for names in figures.values() for name in names}
+    page = environment.from_string(source).render(
+        summary=summary,
+        images={name: data_uri(picture) for name, picture in pictures.items()},
+        widths={name: width(picture) for name, picture in pictures.items()},
+        notice=NOTICE,
+    )
     file.write_text(page, encoding="utf-8")
 
 
 def data_uri(image: Path) -> str:
     """Return an SVG file as an address that holds the whole of it."""
     return f"data:image/svg+xml;base64,{base64.b64encode(image.read_bytes()).decode('ascii')}"
+
+
+def width(image: Path) -> float:
+    """Return the width of an SVG file of matplotlib's, in points."""
+    found = re.search(r'<svg [^>]*?\bwidth="([\d.]+)pt"', image.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    return float(found[1])
 
 
 def join_lines(html: str) -> Markup:
@@ -52,6 +64,11 @@ def number(value: float | None) -> str:
     return f"{digits}×10{str(int(exponent)).translate(SUPERSCRIPTS)}"
 
 
+def plural(count: int, noun: str) -> str:
+    """Write a count of things: 1 layer, 2 layers."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def percent(value: float) -> str:
     """Write a share as a percentage."""
-    return f"{100 * value:.0f} %"
+    return f"{100 * value:.0f}\u00a0%"

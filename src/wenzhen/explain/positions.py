@@ -49,22 +49,29 @@ class Positions:
     def summary(self) -> dict[str, Any]:
         """Return the numbers that the page tells."""
         positions, d_model = self.table.shape
-        summary = {
+        summary: dict[str, Any] = {
             "kind": "learned" if self.rotation_errors is None else "sinusoidal",
             "positions": positions,
             "d_model": d_model,
             "product_spread": float((self.products[2] - self.products[0]).max()),
             "product_at_0": float(self.products[1, 0]),
+            "product_falls_until": self.product_falls_until,
         }
         if self.rotation_errors is not None:
             largest = float(self.rotation_errors.max())
-            summary |= {"offsets": positions, "largest_rotation_error": largest, "exact": largest < TOLERANCE}
+            summary |= {"offsets": positions - 1, "largest_rotation_error": largest, "exact": largest < TOLERANCE}
         if self.fit is not None:
             summary |= {
                 "smallest_fit_residual": float(self.fit.residuals.min()),
                 "largest_fit_residual": float(self.fit.residuals.max()),
             }
         return summary
+
+    @property
+    def product_falls_until(self) -> int:
+        """The first distance from which the mean product rises, or the largest one there is."""
+        rises = np.flatnonzero(np.diff(self.products[1]) > 0)
+        return int(rises[0]) if rises.size else len(self.table) - 1
 
 
 def measure_positions(module: nn.Module | None = None) -> Positions:

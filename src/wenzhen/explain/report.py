@@ -18,12 +18,15 @@ from wenzhen.explain.drawing import masks as masks_figures
 from wenzhen.explain.drawing import positions as positions_figures
 from wenzhen.explain.drawing import saturation as saturation_figures
 from wenzhen.explain.page import write_page
-from wenzhen.explain.tokens import normalize
+from wenzhen.explain.tokens import TokenizedText, normalize, tokenize_within
 from wenzhen.folders import check_output_folder, published_folder
 from wenzhen.tokenization import load_tokenizer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from transformers import PreTrainedTokenizerFast
+
+    from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
 
 SUMMARY_FILE, PAGE = "explain.json", "index.html"
 # What the folder may hold, as patterns; the first one marks it as ours.
@@ -38,11 +41,15 @@ DIGITS = 5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Explanation:
-    """A topic's numbers, as its module returns them, its figures by name, and the model folder that they are of."""
+    """A topic's numbers, as its module returns them, its figures by name, and the model folder that they are of.
+
+    `circumstances` are what the page tells beside the numbers.
+    """
 
     model: str | None
     result: Any
     figures: "dict[str, Figure]"
+    circumstances: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class Explainer:
@@ -52,7 +59,7 @@ class Explainer:
         model: a model folder, or a tokenizer folder, which is enough for masks. None where the topics need none.
         is_shape: whether saturation and positions are to be those of this model too, and not the thesis'.
         question: what to show; None for an example.
-        answer: what to show; None for an example, or where attention is drawn for the model's own answer.
+        answer: what to show; None for the model's own answer, or under masks for the example's.
 
     Raises:
         UsageError: a text is empty.
@@ -61,17 +68,38 @@ class Explainer:
     def __init__(self, model: Path | None, is_shape: bool, question: str | None, answer: str | None) -> None:
         self.model = model
         self.is_shape = is_shape
+        self.is_example = question is None
         self.question = QUESTION if question is None else normalize(question, "question")
-        self.answer = None if answer is None else normalize(answer, "answer")
+        self.given_answer = None if answer is None else normalize(answer, "answer")
 
     @cached_property
     def engine(self) -> PyTorchEngine:
         """The model at work, in float32."""
         if self.model is None:
-            raise UsageError("this needs a model folder; make one with: make quickstart")
+            raise UsageError("there is no model folder; make one with: make quickstart")
+        if is_tokenizer_folder(self.model):
+            raise UsageError(
+                f"{self.model} holds a tokenizer and no model, which is enough for masks alone: "
+                f"wenzhen explain masks {self.model}"
+            )
         engine = PyTorchEngine(self.model)
         engine.model.float()
         return engine
+
+    def refusal(self) -> str | None:
+        """Return why the model cannot be put to work; None where it can."""
+        try:
+            self.engine  # noqa: B018
+        except UsageError as error:
+            return str(error)
+        return None
+
+    @cached_property
+    def answer(self) -> attention.Answer:
+        """What the model is shown to write: what was given, or else its own answer."""
+        if self.given_answer is None:
+            return attention.own_answer(self.engine, self.question)
+        return attention.given_answer(self.engine, self.given_answer)
 
     def explain(self, topic: str) -> Explanation:
         """Compute and draw one of the topics.
@@ -87,8 +115,8 @@ class Explainer:
             placed = positions.measure_positions(module)
             return Explanation(self.shape, placed, positions_figures.draw(placed))
         if topic == "masks":
-            recorded = self.measure_masks()
-            return Explanation(str(self.model), recorded, masks_figures.draw(recorded))
+            recorded, circumstances = self.measure_masks()
+            return Explanation(str(self.model), recorded, masks_figures.draw(recorded), circumstances)
         maps = attention.measure_attention(self.engine, self.question, self.answer)
         return Explanation(str(self.model), maps, attention_figures.draw(maps))
 
@@ -97,17 +125,40 @@ class Explainer:
         """The model whose shape saturation and positions have; None for the thesis'."""
         return str(self.model) if self.is_shape else None
 
-    def measure_masks(self) -> masks.Masks:
+    def measure_masks(self) -> tuple[masks.Masks, dict[str, Any]]:
         """Record the masks of a batch of two, with the model of the folder, or an untrained one for its tokenizer."""
-        pairs = [(self.question, ANSWER if self.answer is None else self.answer), SHORT_PAIR]
-        if self.model is not None and is_tokenizer_folder(self.model):
-            try:
-                tokenizer = load_tokenizer(self.model)
-            except Exception as error:
-                reason = " ".join(str(error).split())
-                raise UsageError(f"the tokenizer in {self.model} cannot be loaded: {reason}") from error
-            return masks.measure_masks(masks.untrained_model(tokenizer), tokenizer, pairs)
-        return masks.measure_masks(self.engine.model, self.engine.tokenizer, pairs)
+        untrained = self.model is not None and is_tokenizer_folder(self.model)
+        model, tokenizer = self.untrained_model() if untrained else (self.engine.model, self.engine.tokenizer)
+        # The example's answer is none to another question.
+        needs_answer = self.given_answer is None and not self.is_example
+        circumstances = {
+            "untrained": untrained,
+            "generated": needs_answer and not untrained,
+            "unrelated": needs_answer and untrained,
+        }
+        limit = model.config.max_position_embeddings
+
+        def tokenize(question: str, answer: str) -> tuple[TokenizedText, TokenizedText]:
+            return (
+                tokenize_within(tokenizer, question, "question", limit),
+                tokenize_within(tokenizer, answer, "answer", limit),
+            )
+
+        if circumstances["generated"]:
+            pair = (tokenize_within(tokenizer, self.question, "question", limit), self.answer.tokens)
+        else:
+            pair = tokenize(self.question, self.given_answer or ANSWER)
+        return masks.measure_masks(model, tokenizer, [pair, tokenize(*SHORT_PAIR)]), circumstances
+
+    def untrained_model(self) -> "tuple[WenzhenForConditionalGeneration, PreTrainedTokenizerFast]":
+        """Return a small model for the tokenizer of the folder, and the tokenizer.
+
+        Raises:
+            UsageError: it cannot be loaded.
+        """
+        assert self.model is not None
+        tokenizer = load_tokenizer(self.model)
+        return masks.untrained_model(tokenizer), tokenizer
 
 
 def is_tokenizer_folder(folder: Path) -> bool:
@@ -132,14 +183,20 @@ def write_report(explainer: Explainer, topics: Sequence[str], output: Path, over
     """
     check_output_folder(output, CONTENTS, overwrite)
     with drawing.style():
-        explanations = {topic: explainer.explain(topic) for topic in topics}
+        # Saturation last: what is wrong with a model or a text is said before it takes its time.
+        explained = {topic: explainer.explain(topic) for topic in sorted(topics, key=TOPICS.index, reverse=True)}
+        explanations = {topic: explained[topic] for topic in topics}
         with published_folder(output, CONTENTS, overwrite) as draft:
             for topic, explanation in explanations.items():
                 for name, figure in explanation.figures.items():
                     drawing.save(figure, draft, name)
                 write_json(draft / f"{topic}.json", as_numbers(explanation.result))
             summary = {
-                topic: {"model": explanation.model, **as_numbers(explanation.result.summary())}
+                topic: {
+                    "model": explanation.model,
+                    **explanation.circumstances,
+                    **as_numbers(explanation.result.summary()),
+                }
                 for topic, explanation in explanations.items()
             }
             write_json(draft / SUMMARY_FILE, summary)

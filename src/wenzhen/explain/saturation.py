@@ -62,8 +62,12 @@ class GradientCurve:
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """The numbers of appendix A: `scales` belong to `softmax`; `config` and `model_scales` to `gradients`."""
+    """The numbers of appendix A: `scales` belong to `softmax`; `config` and `model_scales` to `gradients`.
 
+    `model_score` is the attention score that the model itself has; `gradients` are those of its shape with scaled_dot.
+    """
+
+    model_score: str
     scales: np.ndarray
     softmax: list[SoftmaxCurve]
     config: WenzhenConfig
@@ -90,6 +94,8 @@ class Saturation:
             "d_model": self.config.d_model,
             "attention_heads": self.config.attention_heads,
             "head_dim": self.head_dim,
+            "model_score": self.model_score,
+            "told_head_dims": self.told_head_dims,
             "largest_scale": float(self.model_scales[-1]),
             "first_encoder_layer": {
                 name: {"scaled_dot": float(values[with_root]), "dot": float(values[without]), "end": float(values[-1])}
@@ -107,6 +113,12 @@ class Saturation:
         """The width of the model's heads, the d of its √d."""
         return int(self.config.d_model // self.config.attention_heads)
 
+    @property
+    def told_head_dims(self) -> list[int]:
+        """The one of [`HEAD_DIMS`] that is nearest to the model's, by their ratio, and the largest."""
+        nearest = min(HEAD_DIMS, key=lambda size: abs(math.log(size / self.head_dim)))
+        return sorted({nearest, max(HEAD_DIMS)})
+
     def of_score(self, score: str) -> list[SoftmaxCurve]:
         """Return the curves of one attention score, by head size."""
         return [curve for curve in self.softmax if curve.attention_score == score]
@@ -118,14 +130,16 @@ def measure_saturation(config: WenzhenConfig | None = None) -> Saturation:
     Args:
         config: the model's shape; None for the thesis'.
     """
-    config = untrained_config(config or WenzhenConfig())
+    config = config or WenzhenConfig()
+    model_score = config.attention_score
+    config = untrained_config(config)
     # The last one turns the scaled scores into plain ones.
     model_scales = np.array(sorted({*MODEL_SCALES, math.sqrt(config.d_model // config.attention_heads)}))
     with torch.random.fork_rng():
         torch.manual_seed(SEED)
         curves = [softmax_curve(size, score, SCALES) for score in ("scaled_dot", "dot") for size in HEAD_DIMS]
         gradients = gradient_curves(config, model_scales)
-    return Saturation(np.array(SCALES), curves, config, model_scales, gradients)
+    return Saturation(model_score, np.array(SCALES), curves, config, model_scales, gradients)
 
 
 def untrained_config(config: WenzhenConfig) -> WenzhenConfig:

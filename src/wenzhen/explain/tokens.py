@@ -15,7 +15,7 @@ MAX_TOKENS = 100
 
 @dataclass(frozen=True, slots=True)
 class TokenizedText:
-    """A text's token ids, ended by eos, and a label for each: the characters that it stands for."""
+    """A text's token ids, ended by eos unless it was cut, and a label for each: the characters that it stands for."""
 
     ids: list[int]
     labels: list[str]

@@ -14,11 +14,11 @@ from matplotlib.ticker import FuncFormatter
 
 from wenzhen.explain.fonts import drawable, families
 
-# Points an em; smaller labels are no labels.
-SMALLEST_LABEL, LARGEST_LABEL = 4.0, 11.0
+# Points an em.
+LARGEST_LABEL = 11.0
 POINTS_PER_INCH = 72
-# Of the PNG files, in pixels an inch.
-RESOLUTION = 150
+# Of the PNG files, in pixels an inch, and the longest edge that they may have.
+RESOLUTION, LONGEST_EDGE = 150, 8000
 # From Okabe and Ito's palette, told apart by readers of every colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 GREY = "#555555"
@@ -50,15 +50,13 @@ def style() -> Iterator[None]:
 def save(figure: Figure, folder: Path, name: str) -> None:
     """Write a figure as `NAME.svg` and `NAME.png`."""
     figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-    figure.savefig(folder / f"{name}.png", dpi=RESOLUTION)
+    figure.savefig(folder / f"{name}.png", dpi=min(RESOLUTION, LONGEST_EDGE / max(figure.get_size_inches())))
 
 
 def label_tokens(axis: Axis, labels: Sequence[str], inches: float) -> None:
-    """Write a token at each place of a heat map's axis, as large as `inches` a token allow, or none at all."""
+    """Write a token at each place of a heat map's axis, as large as `inches` a token allow."""
     size = min(inches * POINTS_PER_INCH * 0.85, LARGEST_LABEL)
-    axis.set_ticks(range(len(labels)) if size >= SMALLEST_LABEL else [])
-    if size < SMALLEST_LABEL:
-        return
+    axis.set_ticks(range(len(labels)))
     # A dollar sign is one, not the start of a formula.
     axis.set_ticklabels([drawable(label) for label in labels], fontsize=size, parse_math=False)
     axis.set_tick_params(length=0, pad=2)

@@ -10,8 +10,9 @@ from wenzhen.explain.attention import AttentionMaps
 from wenzhen.explain.drawing import heat_map, label_tokens
 
 COLOURS = "viridis"
-# Inches a token, and the bounds of a panel's longer edge; the alignment picture has room for its labels at any length.
-GRID_TOKEN, GRID_SMALLEST, GRID_LARGEST = 0.085, 1.5, 4.0
+# Inches a token, and the bounds of a panel's longer edge. The labels of a hundred tokens have three points and a half:
+# they can be read where the page shows the figure at twice its size.
+GRID_TOKEN, GRID_SMALLEST, GRID_LARGEST = 0.1, 1.5, 6.0
 ALIGNMENT_TOKEN, ALIGNMENT_LARGEST = 0.26, 16.0
 COLOUR_BAR = 3.0
 NAMES = {

@@ -56,8 +56,10 @@ def draw_waves(axes: Axes, table: np.ndarray) -> None:
     dimensions = [2 * (d_model * n // (4 * SHOWN_WAVES)) for n in range(SHOWN_WAVES)]
     for dimension, colour in zip(dict.fromkeys(dimensions), COLOURS, strict=False):
         axes.plot(table[:, dimension], color=colour, linewidth=1.3, label=f"dimension {dimension}")
-    axes.set_xlim(0, min(len(table), SHOWN_POSITIONS) - 1)
-    axes.set_xlabel("position  位置")
+    shown = min(len(table), SHOWN_POSITIONS)
+    axes.set_xlim(0, shown - 1)
+    part = f", the first {shown} of {len(table)}" if shown < len(table) else ""
+    axes.set_xlabel(f"position{part}  位置" + (f"（{len(table)} 个中的前 {shown} 个）" if part else ""))
     axes.set_ylabel("value  取值")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=SHOWN_WAVES)
     axes.grid(alpha=0.25)
@@ -82,7 +84,9 @@ def draw_rotation(positions: Positions) -> Figure:
     panels[0].set_ylabel("dimension  维度")
     figure.colorbar(image, ax=panels, label="value  取值", shrink=0.9)
     axes = figure.add_subplot(grid[1, :])
-    axes.plot(positions.rotation_errors, ".", color=COLOURS[0], markersize=4)
+    # To move by none is exact, and has no place on a logarithmic axis.
+    shifts = range(1, len(positions.rotation_errors))
+    axes.plot(shifts, positions.rotation_errors[1:], ".", color=COLOURS[0], markersize=4)
     axes.axhline(TOLERANCE, color=COLOURS[1], linestyle="--", label="tolerance  容许误差")
     axes.set_yscale("log")
     axes.set_xlabel("shift k  位移")

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wenzhen.explain.drawing import COLOURS, GREY, powers_of_two
-from wenzhen.explain.saturation import KINDS, Saturation
+from wenzhen.explain.saturation import HEAD_DIMS, KINDS, Saturation
 
 # Below it float32 probabilities hold no more.
 FLOOR = 1e-7
@@ -30,14 +30,17 @@ def draw(saturation: Saturation) -> dict[str, Figure]:
 
 def draw_softmax(saturation: Saturation) -> Figure:
     """Draw the largest probability and the Jacobian's norm against the scale, for several head sizes."""
-    figure = Figure(figsize=(11, 4.8), layout="constrained")
+    figure = Figure(figsize=(11, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     styles = {"scaled_dot": ("-", r"$q^\mathsf{T}k/\sqrt{d}$"), "dot": ("--", r"$q^\mathsf{T}k$")}
-    for score, (line, name) in styles.items():
-        for curve, colour in zip(saturation.of_score(score), COLOURS, strict=False):
+    curves = {score: saturation.of_score(score) for score in styles}
+    # The legend goes down its columns: one for each head size.
+    for *pair, colour in zip(*curves.values(), COLOURS, strict=False):
+        for curve in pair:
+            line, name = styles[curve.attention_score]
             label = f"{name}, d = {curve.head_dim}"
             left.plot(saturation.scales, curve.largest_probability, line, color=colour, label=label)
-            right.plot(saturation.scales, curve.jacobian_norm, line, color=colour, label=label)
+            right.plot(saturation.scales, curve.jacobian_norm, line, color=colour)
     left.set_ylabel("largest probability  最大概率")
     left.set_ylim(0, 1.03)
     right.set_ylabel(r"$\|\partial p/\partial x\|$, the Jacobian's norm  雅可比矩阵的范数")
@@ -48,7 +51,7 @@ def draw_softmax(saturation: Saturation) -> Figure:
         axes.set_xlabel("factor k on the scores  打分的倍数")
         axes.axvline(1, color=GREY, linewidth=1, zorder=0)
         axes.grid(alpha=0.25)
-    right.legend(loc="lower left", fontsize=10)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(HEAD_DIMS))
     return figure
 
 
