@@ -231,7 +231,7 @@ class WenzhenCrossAttention(WenzhenAttention):
                 key, value = past_key_values.cross_attention_cache.update(key, value, self.layer_idx)
                 past_key_values.is_updated[self.layer_idx] = True
         implementation = None
-        if attention_mask is not None and attention_mask.dim() == 2:
+        if isinstance(attention_mask, torch.Tensor) and attention_mask.dim() == 2:
             # A mask for flash attention, which transformers takes for the queries' too: here it is the keys' alone.
             implementation, attention_mask = "sdpa", attention_mask[:, None, None].bool()
         return self.attend(query, key, value, attention_mask, implementation, **kwargs)
