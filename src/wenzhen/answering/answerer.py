@@ -26,6 +26,12 @@ class Answer:
     notice: str = NOTICE
 
 
+def without_controls(text: str, keep: str = "") -> str:
+    """Return a text without surrounding white space and control characters, those to `keep` excepted."""
+    # Category C: control and format characters, and halves of surrogate pairs, which cannot be encoded.
+    return "".join(c for c in text if c in keep or not unicodedata.category(c).startswith("C")).strip()
+
+
 class Answerer:
     """Answers questions with the model of a folder.
 
@@ -45,8 +51,7 @@ class Answerer:
         Raises:
             UsageError: nothing is left, or more than the model reads.
         """
-        # Category C: control and format characters, and halves of surrogate pairs, which cannot be encoded.
-        text = "".join(c for c in question if c in "\n\t" or not unicodedata.category(c).startswith("C")).strip()
+        text = without_controls(question, keep="\n\t")
         if not text:
             raise UsageError("the question is empty; ask in a sentence")
         length, limit = self.engine.question_length(text), self.engine.max_question_length

@@ -13,6 +13,8 @@ from wenzhen.answering.engines.ctranslate2 import CTranslate2Engine
 from wenzhen.answering.engines.pytorch import PyTorchEngine
 from wenzhen.errors import RunError, UsageError
 from wenzhen.folders import check_output_folder, published_folder
+from wenzhen.models import DATASET_REPORT, EXPORTED_WEIGHTS, FIGURE, LOG_FILE, METRICS_FILE, PREDICTIONS_FILE
+from wenzhen.recipe import RECIPE_FILE
 
 # How far the log-probability of a token may be from PyTorch's, by how the weights are written.
 TOLERANCES = {"float32": 1e-3, "float16": 0.1, "int8": 1.0}
@@ -21,22 +23,22 @@ COMPANIONS = (
     "generation_config.json",
     "tokenizer.json",
     "tokenizer_config.json",
-    "recipe.yaml",
-    "dataset_report.json",
-    "training_log.jsonl",
-    "figures/loss.png",
+    RECIPE_FILE,
+    DATASET_REPORT,
+    LOG_FILE,
+    FIGURE,
 )
 # Of the configuration: what transformers loads the model by, which it cannot here.
 TRANSFORMERS_ONLY = ("architectures", "auto_map", "model_type")
 CONTENTS = (
-    "model.bin",
+    EXPORTED_WEIGHTS,
     "config.json",
     "shared_vocabulary.json",
     "README.md",
     *(name.split("/")[0] for name in COMPANIONS),
     # What `wenzhen evaluate` adds.
-    "metrics.json",
-    "predictions.jsonl",
+    METRICS_FILE,
+    PREDICTIONS_FILE,
 )
 
 # At the head of the card.

@@ -9,6 +9,7 @@ from wenzhen.answering.decoding import decoding_named
 from wenzhen.cli.arguments import Verbs, add_decoding, add_json
 from wenzhen.corpus.splitting import SPLITS
 from wenzhen.errors import UsageError
+from wenzhen.models import EXPORTED_WEIGHTS, METRICS_FILE, PREDICTIONS_FILE
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         from wenzhen.evaluation.table import metrics_table
 
         print(metrics_table(metrics))
-        print(f"metrics: {output / 'metrics.json'}  (answers: {output / 'predictions.jsonl'})")
+        print(f"metrics: {output / METRICS_FILE}  (answers: {output / PREDICTIONS_FILE})")
     return 0
 
 
@@ -60,6 +61,6 @@ def measure(model: Path, output: Path, **how: Any) -> dict[str, Any]:
     output.mkdir(parents=True, exist_ok=True)
     evaluation.save(output)
     # The card of an export is its original's.
-    if output == model and not (model / "model.bin").is_file():
+    if output == model and not (model / EXPORTED_WEIGHTS).is_file():
         write_model_card(model)
     return evaluation.metrics

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from wenzhen.cli.arguments import Verbs
+from wenzhen.models import EXPORTED_WEIGHTS
 
 QUANTIZATIONS = ("int8", "float32", "float16")
 
@@ -31,9 +32,9 @@ def run(arguments: argparse.Namespace) -> int:
     model = arguments.model if arguments.model.name.strip(".") else arguments.model.resolve()
     output = arguments.output or model.with_name(f"{model.name}-ct2-{arguments.quantization}")
     difference = export_model(model, output, arguments.quantization, arguments.overwrite)
-    megabytes = (output / "model.bin").stat().st_size / 1e6
+    megabytes = (output / EXPORTED_WEIGHTS).stat().st_size / 1e6
     print(
-        f"export: {output}  (model.bin of {megabytes:.1f} MB; log-probabilities within {difference:.1g} of the "
-        "original's)"
+        f"export: {output}  ({EXPORTED_WEIGHTS} of {megabytes:.1f} MB; log-probabilities within {difference:.1g} of "
+        "the original's)"
     )
     return 0

@@ -89,7 +89,7 @@ class Explainer:
     def refusal(self) -> str | None:
         """Return why the model cannot be put to work; None where it can."""
         try:
-            self.engine  # noqa: B018
+            _ = self.engine
         except UsageError as error:
             return str(error)
         return None

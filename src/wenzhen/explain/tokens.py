@@ -1,9 +1,9 @@
 """Texts as the figures label them: a token each, with the characters that it stands for."""
 
-import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wenzhen.answering.answerer import without_controls
 from wenzhen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def normalize(text: str, what: str) -> str:
     Raises:
         UsageError: nothing is left; `what` names the text.
     """
-    # Category C holds halves of surrogate pairs too, which cannot be encoded.
-    text = "".join(c for c in text if not unicodedata.category(c).startswith("C")).strip()
+    text = without_controls(text)
     if not text:
         raise UsageError(f"the {what} is empty; give a sentence")
     return text

@@ -6,13 +6,13 @@ from pathlib import Path
 from wenzhen.corpus.schema import DATASET_FILE
 from wenzhen.errors import UsageError
 from wenzhen.hub.repository import check_push, commit
-from wenzhen.models import MODEL_FILES
+from wenzhen.models import EXPORTED_WEIGHTS, MODEL_FILES
 from wenzhen.recipe import RECIPE_FILE
 
 # Folders of other kinds, by a file that only they hold, and what to do with them.
 OTHER_FOLDERS = {
     DATASET_FILE: "it is a dataset: push it with data_scripts/build_dataset.py --output {folder} --push OWNER/NAME",
-    "model.bin": "it is an export to CTranslate2: push the model folder that it was made from",
+    EXPORTED_WEIGHTS: "it is an export to CTranslate2: push the model folder that it was made from",
     RECIPE_FILE: "its training is unfinished: wenzhen train RECIPE --resume",
     "config.json": "push the folder that wenzhen train names as its output",
     "tokenizer.json": "it is a tokenizer: push a model folder, which holds its own",

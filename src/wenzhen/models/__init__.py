@@ -2,6 +2,8 @@
 
 # Without any of these a model folder cannot be loaded.
 MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+# The weights of an export to CTranslate2, which stand there in the place of `model.safetensors`.
+EXPORTED_WEIGHTS = "model.bin"
 # What the dataset's report said when the model was trained: its card is written from it.
 DATASET_REPORT = "dataset_report.json"
 LOG_FILE = "training_log.jsonl"

@@ -21,9 +21,19 @@ def likelihood_statistics(logits: torch.Tensor, labels: torch.Tensor) -> torch.T
         `[batch, 3]` in float64: negative log-likelihood in nats, number of real tokens, and negative log-likelihood of
         the first [`PADDED_LENGTH`] tokens.
     """
-    nll = nn.functional.cross_entropy(logits.float().transpose(1, 2), labels, ignore_index=-100, reduction="none")
-    nll = nll.double()
+    nll = token_losses(logits, labels)
     return torch.stack((nll.sum(1), (labels != -100).sum(1).double(), nll[:, :PADDED_LENGTH].sum(1)), dim=1)
+
+
+def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the negative log-likelihood in nats of each label, zero where there is none, `[batch, target_length]`.
+
+    Args:
+        logits: `[batch, target_length, vocab_size]`.
+        labels: -100 where there is none, `[batch, target_length]`.
+    """
+    losses = nn.functional.cross_entropy(logits.float().transpose(1, 2), labels, ignore_index=-100, reduction="none")
+    return losses.double()
 
 
 def likelihood_metrics(statistics: np.ndarray) -> dict[str, float]:

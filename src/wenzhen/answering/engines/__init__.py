@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from wenzhen.answering.engines.base import Engine, Generated
+from wenzhen.models import EXPORTED_WEIGHTS
 
 __all__ = ["Engine", "Generated", "load_engine"]
 
@@ -16,7 +17,7 @@ def load_engine(folder: Path) -> Engine:
     Raises:
         UsageError: the folder holds no model.
     """
-    if (folder / "model.bin").is_file():
+    if (folder / EXPORTED_WEIGHTS).is_file():
         from wenzhen.answering.engines.ctranslate2 import CTranslate2Engine
 
         return CTranslate2Engine(folder)

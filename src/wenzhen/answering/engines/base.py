@@ -15,6 +15,7 @@ from transformers import GenerationConfig
 
 from wenzhen.answering.decoding import Decoding, checked_settings
 from wenzhen.errors import UsageError
+from wenzhen.models import EXPORTED_WEIGHTS
 from wenzhen.models.likelihood import PADDED_LENGTH
 from wenzhen.models.loading import explained_loading
 from wenzhen.recipe import RECIPE_FILE
@@ -212,11 +213,11 @@ def check_files(folder: Path, files: tuple[str, ...]) -> None:
     missing = [name for name in files if not (folder / name).is_file()]
     if not missing:
         return
-    if "model.safetensors" in missing and (folder / "model.bin").is_file():
+    if "model.safetensors" in missing and (folder / EXPORTED_WEIGHTS).is_file():
         raise UsageError(
             f"{folder} holds a model exported to CTranslate2, which PyTorch cannot load; name the folder that it was "
             "exported from"
         )
-    unfinished = "model.bin" not in missing and (folder / RECIPE_FILE).is_file()
+    unfinished = EXPORTED_WEIGHTS not in missing and (folder / RECIPE_FILE).is_file()
     hint = "; its training is unfinished: wenzhen train RECIPE --resume" if unfinished else ""
     raise UsageError(f"{folder} is no model folder: it lacks {', '.join(missing)}{hint}")

@@ -16,6 +16,7 @@ from transformers import GenerationConfig
 from wenzhen.answering.engines.base import Engine
 from wenzhen.answering.translator import fitting_batch, start_translator
 from wenzhen.errors import UsageError
+from wenzhen.models import EXPORTED_WEIGHTS
 
 # How the weights of each quantization are computed with; a CPU has no float16.
 COMPUTE_TYPES = {
@@ -59,7 +60,7 @@ class CTranslate2Engine(Engine):
     files = (
         "config.json",
         "generation_config.json",
-        "model.bin",
+        EXPORTED_WEIGHTS,
         "shared_vocabulary.json",
         "tokenizer.json",
         "tokenizer_config.json",

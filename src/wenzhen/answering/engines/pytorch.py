@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 from transformers import DataCollatorForSeq2Seq, GenerationConfig, StoppingCriteria, StoppingCriteriaList
 from transformers.generation import BaseStreamer
 
 from wenzhen.answering.engines.base import Engine
 from wenzhen.models import MODEL_FILES
+from wenzhen.models.likelihood import token_losses
 from wenzhen.models.loading import load_model
 
 
@@ -84,10 +84,8 @@ class PyTorchEngine(Engine):
             targets = tensors.pop("labels")
             with torch.inference_mode():
                 logits = self.model(**tensors, use_cache=False).logits
-                losses = nn.functional.cross_entropy(
-                    logits.float().transpose(1, 2), targets, ignore_index=-100, reduction="none"
-                )
-            for row, target in zip(-losses.double().cpu().numpy(), labels[start : start + batch_size], strict=True):
+                losses = token_losses(logits, targets)
+            for row, target in zip(-losses.cpu().numpy(), labels[start : start + batch_size], strict=True):
                 yield row[: len(target)]
 
     def seed(self, value: int) -> None:
