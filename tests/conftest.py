@@ -62,7 +62,8 @@ def model_folder(dataset: Path, tokenizer_folder: Path) -> Path:
     from transformers import set_seed
 
     from wenzhen.tokenization import load_tokenizer
-    from wenzhen.training.trainer import build_model, save_model
+    from wenzhen.training.initial_model import build_model
+    from wenzhen.training.output import save_model
 
     folder = dataset.parent / "model"
     overrides = [*tiny_run(dataset, tokenizer_folder), f"output={folder}"]

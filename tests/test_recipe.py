@@ -50,7 +50,7 @@ def test_a_recipe_of_the_repository_loads_to_what_its_file_says(path):
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_of_the_repository_makes_training_arguments(path, tmp_path):
-    from wenzhen.training.trainer import training_arguments
+    from wenzhen.training.arguments import training_arguments
 
     recipe = load_recipe(str(path), [f"output={tmp_path}", "training.use_cpu=true"])
     arguments = training_arguments(recipe)

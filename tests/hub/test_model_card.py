@@ -17,7 +17,8 @@ from wenzhen.evaluation.evaluator import evaluate_model
 from wenzhen.hub.model_card import model_card, write_model_card
 from wenzhen.recipe import Recipe, load_recipe
 from wenzhen.tokenization import load_tokenizer
-from wenzhen.training.trainer import build_model, save_model
+from wenzhen.training.initial_model import build_model
+from wenzhen.training.output import save_model
 
 NAME = "tester/doctor"
 

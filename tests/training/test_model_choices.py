@@ -8,7 +8,7 @@ import pytest
 from wenzhen.errors import UsageError
 from wenzhen.recipe import Recipe
 from wenzhen.training.log import read_log
-from wenzhen.training.trainer import train
+from wenzhen.training.run import train
 
 CHOICES = (
     ["norm=pre"],

@@ -11,7 +11,7 @@ from wenzhen.corpus.loading import load_split
 from wenzhen.recipe import Recipe
 from wenzhen.tokenization import KINDS, save_tokenizer, train_tokenizer
 from wenzhen.training.log import read_log
-from wenzhen.training.trainer import train
+from wenzhen.training.run import train
 
 
 @pytest.mark.parametrize("kind", KINDS)

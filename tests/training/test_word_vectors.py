@@ -12,7 +12,8 @@ from wenzhen.errors import UsageError
 from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
 from wenzhen.recipe import Recipe
 from wenzhen.tokenization import KINDS, load_tokenizer, train_tokenizer
-from wenzhen.training.trainer import build_model, train
+from wenzhen.training.initial_model import build_model
+from wenzhen.training.run import train
 from wenzhen.training.word_vectors import initialize_embeddings, read_word_vectors
 
 MakeRecipe = Callable[..., Recipe]

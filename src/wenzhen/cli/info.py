@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print versions and hardware."""
     import torch
 
-    from wenzhen.training.trainer import supports_bf16
+    from wenzhen.training.arguments import supports_bf16
 
     accelerator = torch.accelerator.current_accelerator()
     report = {

@@ -9,6 +9,7 @@ from typing import Any
 
 from wenzhen.cli.arguments import Verbs
 from wenzhen.errors import UsageError
+from wenzhen.models import CHECKPOINTS
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("can't both --resume and --overwrite; choose one")
     recipe = load_recipe(arguments.recipe, arguments.overrides)
 
-    from wenzhen.training.trainer import CHECKPOINTS, train
+    from wenzhen.training.run import train
 
     try:
         output = train(recipe, resume=arguments.resume, overwrite=arguments.overwrite)

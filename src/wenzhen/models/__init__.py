@@ -11,3 +11,5 @@ FIGURE = "figures/loss.png"
 # What `wenzhen evaluate` found.
 METRICS_FILE = "metrics.json"
 PREDICTIONS_FILE = "predictions.jsonl"
+# The folder inside it with the states that a run can go on from.
+CHECKPOINTS = "checkpoints"

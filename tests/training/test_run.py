@@ -16,8 +16,10 @@ from wenzhen.errors import RunError, UsageError
 from wenzhen.evaluation.evaluator import evaluate_model
 from wenzhen.models import MODEL_FILES
 from wenzhen.recipe import Recipe, load_recipe
+from wenzhen.training.arguments import training_arguments
 from wenzhen.training.log import read_log
-from wenzhen.training.trainer import is_unfinished, train, training_arguments
+from wenzhen.training.output import is_unfinished
+from wenzhen.training.run import train
 
 MakeRecipe = Callable[..., Recipe]
 SHORT = ("training.max_steps=6", "training.eval_steps=3", "training.logging_steps=1", "model.dropout=0.1")

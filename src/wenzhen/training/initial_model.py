@@ -1,0 +1,60 @@
+"""The model that a run begins with."""
+
+import dataclasses
+from typing import Any
+
+from huggingface_hub.errors import StrictDataclassError
+from transformers import GenerationConfig, PreTrainedTokenizerFast
+
+from wenzhen.errors import UsageError
+from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
+from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
+from wenzhen.recipe import Generation, Recipe
+
+
+def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> WenzhenForConditionalGeneration:
+    """Make an untrained model of the recipe's shape and the tokenizer's vocabulary, and its way to answer."""
+    config = WenzhenConfig(
+        **model_shape(recipe),
+        vocab_size=len(tokenizer),
+        max_position_embeddings=max(recipe.data.max_question_length, recipe.data.max_answer_length),
+        pad_token_id=tokenizer.pad_token_id,
+        unk_token_id=tokenizer.unk_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        decoder_start_token_id=tokenizer.bos_token_id,
+    )
+    model = WenzhenForConditionalGeneration(config)
+    model.generation_config = generation_config(recipe.generation, config, recipe.data.max_answer_length)
+    return model
+
+
+def model_shape(recipe: Recipe) -> dict[str, Any]:
+    """Return the recipe's model settings as the configuration takes them.
+
+    Raises:
+        UsageError: they fit no model.
+    """
+    shape = dataclasses.asdict(recipe.model)
+    del shape["family"], shape["word_vectors"]
+    try:
+        WenzhenConfig(**shape)
+    except StrictDataclassError as error:
+        raise UsageError(f"the recipe's model is impossible: {error.__cause__ or error}") from error
+    return shape
+
+
+def generation_config(generation: Generation, config: WenzhenConfig, max_answer_length: int) -> GenerationConfig:
+    """Translate the recipe's way to answer."""
+    values = dataclasses.asdict(generation)
+    if generation.num_beams == 1:
+        # Means nothing to greedy search, and transformers warns of it.
+        del values["length_penalty"]
+    return GenerationConfig(
+        **values,
+        max_new_tokens=max_answer_length,
+        pad_token_id=config.pad_token_id,
+        bos_token_id=config.bos_token_id,
+        eos_token_id=config.eos_token_id,
+        decoder_start_token_id=config.decoder_start_token_id,
+    )
