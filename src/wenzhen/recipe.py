@@ -75,6 +75,9 @@ class Data:
     tokenizer: str = setting("tokenizer folder of train_tokenizer.py")
     with_title: bool = setting("put the title before the question", False)
     max_samples: int = setting("train on a random subset of so many pairs; -1 for all", -1, COUNT_OR_ALL)
+    max_validation_samples: int = setting(
+        "measure the validation loss on a fixed random subset of so many pairs; -1 for all", -1, COUNT_OR_ALL
+    )
     max_question_length: int = setting("longest question in tokens; the rest is cut off", 256, Bounds(minimum=2))
     max_answer_length: int = setting(
         "longest answer in tokens; the rest is cut off, and not taught as an end", 512, Bounds(minimum=2)
@@ -113,6 +116,11 @@ class Training:
     per_device_train_batch_size: int = setting("pairs per device and forward pass", 32, COUNT)
     per_device_eval_batch_size: int = setting("pairs per device when measuring", 32, COUNT)
     gradient_accumulation_steps: int = setting("forward passes per optimizer step", 1, COUNT)
+    max_tokens_per_batch: int = setting(
+        "tokens per device and forward pass, padding counted, in the place of a number of pairs; -1 for pairs",
+        -1,
+        COUNT_OR_ALL,
+    )
     learning_rate: float = setting("largest learning rate", 2e-4, POSITIVE)
     lr_scheduler_type: Literal["constant", "constant_with_warmup", "linear", "cosine", "inverse_sqrt"] = setting(
         "course of the learning rate after the warm-up", "constant"
@@ -129,11 +137,17 @@ class Training:
     train_sampling_strategy: Literal["random", "group_by_length"] = setting(
         "order of the pairs; group_by_length puts similar lengths together and pads less", "random"
     )
+    pad_to_multiple_of: int = setting("pad lengths to a multiple of this, which makes fewer shapes to compile", 1, COUNT)
+    torch_compile: bool = setting("compile the network; pays on a GPU, with pad_to_multiple_of", False)
     dataloader_num_workers: int = setting("processes that prepare batches", 0, NOT_NEGATIVE)
     use_cpu: bool = setting("leave a GPU alone", False)
     logging_steps: int = setting("log the training loss every so many steps", 50, COUNT)
     eval_steps: int = setting("measure the validation loss and save a checkpoint every so many steps", 1000, COUNT)
     save_total_limit: int = setting("checkpoints to keep, the best one not counted", 2, COUNT)
+    early_stopping_patience: int = setting(
+        "stop after so many measurements without a better validation loss; 0 for never", 0, NOT_NEGATIVE
+    )
+    report_to: Literal["none", "tensorboard", "trackio"] = setting("also log to this, where it is installed", "none")
 
 
 @dataclass(kw_only=True)
@@ -152,6 +166,11 @@ class Generation:
 class Evaluation:
     """What is measured when training ends."""
 
+    examples: int = setting(
+        "validation questions that the log shows answers to, whenever the validation loss is measured; 0 for none",
+        3,
+        NOT_NEGATIVE,
+    )
     questions: int = setting(
         "validation questions to answer for the model's first metrics; 0 for none", 200, NOT_NEGATIVE
     )
