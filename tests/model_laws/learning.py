@@ -3,18 +3,20 @@
 import functools
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.trainer_pt_utils import LabelSmoother
 
-from .family import BOS, PAD, Choices, ModelFamily, assert_near, labelled_batch
+from .family import BOS, PAD, Choices, ModelFamily, answer_batch, assert_near, labelled_batch, question_batch
 
 
-def step(model: PreTrainedModel, seed: int = 7) -> tuple[torch.Tensor, ...]:
+def step(model: PreTrainedModel, seed: int = 7, **arguments: Any) -> tuple[torch.Tensor, ...]:
     """The loss of one batch under one draw of dropout, and every parameter's gradient."""
     torch.manual_seed(seed)
-    loss = model(**labelled_batch()).loss
+    loss = model(**{**labelled_batch(), **arguments}).loss
     return loss, *torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
 
 
@@ -69,13 +71,56 @@ class LearningLaws(ModelFamily):
             assert gradient.isfinite().all(), name
             assert gradient.abs().max() > 1e-6, name
 
+    def test_loss_alone_is_the_same_loss_with_the_same_gradients(self, every: Choices) -> None:
+        model = self.model(every)
+        for actual, expected in zip(step(model, loss_only=True), step(model), strict=True):
+            assert_near(actual, expected)
+
+    def test_loss_alone_heeds_every_kind_of_mask(self, each: Choices) -> None:
+        """Questions padded on the left or not at all, answers with masked and unlabelled tokens inside."""
+        model, labels = self.model(each), labelled_batch()["labels"]
+        labels[0, 2] = labels[1, 0] = -100
+        answers = answer_batch("left")
+        behind = labels.roll(3, 1).where(answers["decoder_attention_mask"].bool(), -100)
+        with torch.no_grad():
+            encoded = model.get_encoder()(**question_batch())
+        cases = (
+            {**question_batch("left"), "labels": labels},
+            {**question_batch("none"), "attention_mask": None, "labels": labels},
+            {**question_batch(), **answers, "labels": behind},
+            {**question_batch(), "encoder_outputs": encoded, "labels": labels},
+        )
+        for case in cases:
+            for actual, expected in zip(step(model, **case, loss_only=True), step(model, **case), strict=True):
+                # Without the encoder, its parameters have no gradient.
+                assert expected is actual is None or assert_near(actual, expected) is None
+
+    def test_loss_alone_of_no_label_is_nothing(self, each: Choices) -> None:
+        """A process without a pair takes part in a step all the same."""
+        labels = torch.full((3, 7), -100)
+        loss, *gradients = step(self.model(each), labels=labels, loss_only=True, num_items_in_batch=16)
+        assert loss == 0
+        assert all(not gradient.any() for gradient in gradients)
+
+    def test_loss_alone_smooths_labels_as_transformers_does(self, each: Choices) -> None:
+        model, labels = self.model(each), labelled_batch()["labels"]
+        expected = LabelSmoother(epsilon=0.3)(model(**labelled_batch()), labels)
+        loss, *gradients = step(model, loss_only=True, label_smoothing=0.3)
+        assert_near(loss, expected)
+        by_library = torch.autograd.grad(expected, list(model.parameters()))
+        for actual, gradient in zip(gradients, by_library, strict=True):
+            assert_near(actual, gradient)
+
     def test_dropout_is_random_in_training_alone(self, pairwise: Choices) -> None:
         model, batch = self.new_model(pairwise, dropout=0.4), labelled_batch()
         assert torch.equal(model(**batch).loss, model(**batch).loss)
         same, again, other = (step(model.train(), seed)[0] for seed in (7, 7, 8))
         assert same == again != other
 
-    def test_activation_checkpointing_changes_neither_loss_nor_gradients(self, pairwise: Choices) -> None:
+    @pytest.mark.parametrize("loss_only", [False, True], ids=["logits", "loss_only"])
+    def test_activation_checkpointing_changes_neither_loss_nor_gradients(
+        self, pairwise: Choices, loss_only: bool
+    ) -> None:
         results, runs = [], []
         for checkpointed in (False, True):
             model = self.new_model(pairwise, dropout=0.3).train()
@@ -86,7 +131,7 @@ class LearningLaws(ModelFamily):
             for index, layer in enumerate(layers):
                 for part in layer.children():
                     part.register_forward_pre_hook(functools.partial(count, calls, index))
-            results.append(step(model))
+            results.append(step(model, loss_only=loss_only))
             runs.append(calls)
         assert len(layers) == model.config.encoder_layers + model.config.decoder_layers
         # Every layer runs again on the way back, or nothing was checkpointed at all.

@@ -14,7 +14,9 @@ from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.models.transformer.modeling_transformer import (
     WenzhenAttention,
     WenzhenCrossAttention,
+    WenzhenDropout,
     WenzhenForConditionalGeneration,
+    WenzhenLinearCrossEntropy,
     WenzhenSelfAttention,
     WenzhenSinusoidalPositions,
 )
@@ -42,6 +44,10 @@ def make_model(**changes) -> WenzhenForConditionalGeneration:
 
 def batch() -> dict[str, torch.Tensor]:
     return {**question_batch(), **answer_batch("none")}
+
+
+def random_states(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
 def row_of(weight: torch.Tensor, bias: torch.Tensor, vector: list[float]) -> list[float]:
@@ -279,6 +285,59 @@ def test_training_drops_no_attention_weight_under_sdpa(monkeypatch):
     make_model(dropout=0.5).train()(**batch())
     # Two encoder layers with one attention each, two decoder layers with two.
     assert rates == [0.0] * 6
+
+
+# Dropout
+
+
+def test_dropout_keeps_the_mean_and_drops_each_element_by_itself():
+    torch.manual_seed(3)
+    rate, ones = 0.3, torch.ones(401, 1001, requires_grad=True)
+    dropped = WenzhenDropout(rate).train()(ones)
+    zero = (dropped == 0).double()
+    # Five standard deviations of 401,401 draws.
+    assert abs(zero.mean() - rate) < 5 * (rate * (1 - rate) / zero.numel()) ** 0.5
+    assert dropped.unique().tolist() == pytest.approx([0, 1 / (1 - rate)], rel=2e-5)
+    # One random number decides on four neighbours: they are independent all the same.
+    for distance in (1, 2, 3, 4, 1001):
+        both = (zero.flatten()[:-distance] * zero.flatten()[distance:]).mean()
+        assert abs(both - rate**2) < 5 * (rate**2 * (1 - rate**2) / zero.numel()) ** 0.5
+    dropped.sum().backward()
+    assert torch.equal(ones.grad, dropped.detach())
+
+
+@pytest.mark.parametrize(("rate", "training"), [(0.0, True), (0.3, False)])
+def test_dropout_that_drops_nothing_changes_nothing(rate, training):
+    states = random_states(3, 5)
+    assert torch.equal(WenzhenDropout(rate).train(training)(states), states)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_dropout_keeps_the_type(dtype):
+    assert WenzhenDropout(0.5).train()(torch.ones(7, dtype=dtype)).dtype == dtype
+
+
+# Loss
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("chunk", [1, 3 * VOCAB, 1000 * VOCAB])
+def test_fused_output_layer_and_loss_equal_the_two_apart(monkeypatch, chunk, smoothing):
+    monkeypatch.setattr(WenzhenLinearCrossEntropy, "CHUNK", chunk)
+    inputs = (random_states(7, D).double(), random_states(VOCAB, D).double())
+    labels = torch.arange(7) * 6
+    losses, gradients = [], []
+    for fused in (True, False):
+        states, weight = (tensor.clone().requires_grad_() for tensor in inputs)
+        if fused:
+            loss = WenzhenLinearCrossEntropy.apply(states, weight, labels, smoothing)
+        else:
+            logits = states @ weight.T
+            loss = nn.functional.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
+        losses.append(loss)
+        gradients.append(torch.autograd.grad(3 * loss, (states, weight)))
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-12, atol=0)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-12)
 
 
 # Weights

@@ -88,6 +88,44 @@ def position_ids_of(
     return (torch.arange(length, device=inputs_embeds.device) + past_length).unsqueeze(0)
 
 
+class WenzhenDropout(nn.Dropout):
+    """Dropout that a CPU can afford: one random number decides on four elements.
+
+    PyTorch draws a number for each, on one core. The rate is rounded to 1/65,536, and the scale fits what it became.
+    """
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """Set elements to zero at the rate, and scale the others up."""
+        dropped = round(self.p * 2**16)
+        if not self.training or not dropped or hidden_states.device.type != "cpu":
+            return super().forward(hidden_states)
+        size = hidden_states.numel()
+        numbers = torch.empty((size + 3) // 4, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+        kept = numbers[:size].view(hidden_states.shape) >= dropped - 2**15
+        return hidden_states * kept.to(hidden_states.dtype).mul_(2**16 / (2**16 - dropped))
+
+
+class WenzhenPacking:
+    """The real tokens of a padded batch in a row, so that nothing but attention computes padding.
+
+    Args:
+        real: which tokens are kept, `[batch, length]`.
+    """
+
+    def __init__(self, real: torch.Tensor) -> None:
+        self.batch, self.length = real.shape
+        self.indices = real.flatten().nonzero().squeeze(1)
+
+    def pack(self, padded: torch.Tensor) -> torch.Tensor:
+        """Take `[batch, length, …]` to `[1, tokens, …]`."""
+        return padded.flatten(0, 1).index_select(0, self.indices).unsqueeze(0)
+
+    def unpack(self, packed: torch.Tensor) -> torch.Tensor:
+        """Take `[1, tokens, size]` back to `[batch, length, size]`, zeros in the place of padding."""
+        padded = packed.new_zeros(self.batch * self.length, packed.shape[-1])
+        return padded.index_add(0, self.indices, packed[0]).view(self.batch, self.length, -1)
+
+
 def eager_attention_forward(
     module: nn.Module,
     query: torch.Tensor,
@@ -110,10 +148,12 @@ def eager_attention_forward(
         The output `[batch, target_length, heads, head_dim]` and the weights
         `[batch, heads, target_length, source_length]`.
     """
-    scores = module.score(query, key) * scaling
+    scores = module.score(query * scaling, key)
     if attention_mask is not None:
-        scores = scores + attention_mask
-    weights = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+        # Under autocast the mask has the wider type of the embeddings, whose lowest number is no number here.
+        scores = scores + attention_mask.clamp(min=torch.finfo(scores.dtype).min).to(scores.dtype)
+    # PyTorch sums exponentials in float32 whatever the type of the scores.
+    weights = nn.functional.softmax(scores, dim=-1).to(query.dtype)
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 
@@ -157,8 +197,13 @@ class WenzhenAttention(nn.Module):
             key = torch.matmul(key, self.score_matrix)
         return torch.matmul(query, key.transpose(2, 3))
 
-    def split_heads(self, projected: torch.Tensor, parts: int) -> tuple[torch.Tensor, ...]:
-        """Cut `[batch, length, parts · d_model]` into `parts` tensors `[batch, heads, length, head_dim]`."""
+    def split_heads(
+        self, projected: torch.Tensor, parts: int, packing: WenzhenPacking | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """Cut `[batch, length, parts · d_model]`, or that packed, into `parts` tensors
+        `[batch, heads, length, head_dim]`."""
+        if packing is not None:
+            projected = packing.unpack(projected)
         batch, length, _ = projected.shape
         return projected.view(batch, length, parts, -1, self.head_dim).permute(2, 0, 3, 1, 4).unbind(0)
 
@@ -168,10 +213,12 @@ class WenzhenAttention(nn.Module):
         key: torch.Tensor,
         value: torch.Tensor,
         attention_mask: torch.Tensor | None,
+        packing: WenzhenPacking | None = None,
         implementation: str | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Run an attention, by default the config's, and project the joined heads; only eager returns weights too."""
+        """Run an attention, by default the config's, and project the joined heads, packed again where `packing` is
+        given; only eager returns weights too."""
         implementation = implementation or self.config._attn_implementation
         attention_interface: Callable[..., tuple[torch.Tensor, torch.Tensor | None]] = (
             ALL_ATTENTION_FUNCTIONS.get_interface(implementation, eager_attention_forward)
@@ -179,7 +226,8 @@ class WenzhenAttention(nn.Module):
         output, weights = attention_interface(
             self, query, key, value, attention_mask, dropout=0.0, scaling=self.scaling, **kwargs
         )
-        return self.out_proj(output.flatten(2)), weights
+        output = output.flatten(2)
+        return self.out_proj(output if packing is None else packing.pack(output)), weights
 
 
 class WenzhenSelfAttention(WenzhenAttention):
@@ -194,13 +242,14 @@ class WenzhenSelfAttention(WenzhenAttention):
         hidden_states: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         past_key_values: EncoderDecoderCache | None = None,
+        packing: WenzhenPacking | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Attend from `hidden_states` `[batch, length, d_model]` to itself and to what the cache holds."""
-        query, key, value = self.split_heads(self.qkv_proj(hidden_states), 3)
+        """Attend from `hidden_states` `[batch, length, d_model]`, or packed, to itself and to what the cache holds."""
+        query, key, value = self.split_heads(self.qkv_proj(hidden_states), 3, packing)
         if past_key_values is not None:
             key, value = past_key_values.self_attention_cache.update(key, value, self.layer_idx)
-        return self.attend(query, key, value, attention_mask, **kwargs)
+        return self.attend(query, key, value, attention_mask, packing, **kwargs)
 
 
 class WenzhenCrossAttention(WenzhenAttention):
@@ -217,16 +266,18 @@ class WenzhenCrossAttention(WenzhenAttention):
         encoder_hidden_states: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         past_key_values: EncoderDecoderCache | None = None,
+        packing: WenzhenPacking | None = None,
+        encoder_packing: WenzhenPacking | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Attend from `hidden_states` `[batch, target_length, d_model]` to `encoder_hidden_states`."""
-        (query,) = self.split_heads(self.q_proj(hidden_states), 1)
+        """Attend from `hidden_states` `[batch, target_length, d_model]` to `encoder_hidden_states`, or both packed."""
+        (query,) = self.split_heads(self.q_proj(hidden_states), 1, packing)
         if past_key_values is not None and past_key_values.is_updated.get(self.layer_idx):
             # The encoder's output does not change while an answer grows: its keys and values are computed once.
             cached = past_key_values.cross_attention_cache.layers[self.layer_idx]
             key, value = cached.keys, cached.values
         else:
-            key, value = self.split_heads(self.kv_proj(encoder_hidden_states), 2)
+            key, value = self.split_heads(self.kv_proj(encoder_hidden_states), 2, encoder_packing)
             if past_key_values is not None:
                 key, value = past_key_values.cross_attention_cache.update(key, value, self.layer_idx)
                 past_key_values.is_updated[self.layer_idx] = True
@@ -234,7 +285,7 @@ class WenzhenCrossAttention(WenzhenAttention):
         if isinstance(attention_mask, torch.Tensor) and attention_mask.dim() == 2:
             # A mask for flash attention, which transformers takes for the queries' too: here it is the keys' alone.
             implementation, attention_mask = "sdpa", attention_mask[:, None, None].bool()
-        return self.attend(query, key, value, attention_mask, implementation, **kwargs)
+        return self.attend(query, key, value, attention_mask, packing, implementation, **kwargs)
 
 
 class WenzhenMLP(nn.Module):
@@ -257,7 +308,7 @@ class WenzhenLayer(GradientCheckpointingLayer):
     def __init__(self, config: WenzhenConfig) -> None:
         super().__init__()
         self.pre_norm = config.norm == "pre"
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = WenzhenDropout(config.dropout)
 
     def add_sublayer(
         self, hidden_states: torch.Tensor, norm: nn.LayerNorm, sublayer: Callable[[torch.Tensor], torch.Tensor]
@@ -312,6 +363,7 @@ class WenzhenDecoderLayer(WenzhenLayer):
         attention_mask: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
         past_key_values: EncoderDecoderCache | None = None,
+        encoder_packing: WenzhenPacking | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> torch.Tensor:
         """Map `[batch, target_length, d_model]` to the same shape, looking at the encoder's output."""
@@ -324,7 +376,12 @@ class WenzhenDecoderLayer(WenzhenLayer):
             hidden_states,
             self.cross_attn_layer_norm,
             lambda states: self.cross_attn(
-                states, encoder_hidden_states, encoder_attention_mask, past_key_values, **kwargs
+                states,
+                encoder_hidden_states,
+                encoder_attention_mask,
+                past_key_values,
+                encoder_packing=encoder_packing,
+                **kwargs,
             )[0],
         )
         return self.add_sublayer(hidden_states, self.mlp_layer_norm, self.mlp)
@@ -403,7 +460,7 @@ class WenzhenStack(WenzhenPreTrainedModel):
         self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
         self.embed_scale = math.sqrt(config.d_model)
         self.positions = POSITIONS[config.positions](config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = WenzhenDropout(config.dropout)
         # Pre-norm leaves the last layer's output as it is; post-norm has just normalized it.
         self.layer_norm = (
             nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if config.norm == "pre" else nn.Identity()
@@ -458,6 +515,7 @@ class WenzhenEncoder(WenzhenStack):
         input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
+        packing: WenzhenPacking | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutput:
         """Encode questions.
@@ -466,12 +524,15 @@ class WenzhenEncoder(WenzhenStack):
             input_ids: `[batch, source_length]`; or
             inputs_embeds: `[batch, source_length, d_model]`, before the scaling by √d.
             attention_mask: 1 for real tokens, 0 for padding on either side, `[batch, source_length]`.
+            packing: of the questions; the hidden states are then packed.
         """
         inputs_embeds = self.embed(input_ids, inputs_embeds)
         hidden_states = self.add_positions(inputs_embeds, attention_mask)
+        if packing is not None:
+            hidden_states = packing.pack(hidden_states)
         attention_mask = create_bidirectional_mask(self.config, inputs_embeds, attention_mask)
         for layer in self.layers:
-            hidden_states = layer(hidden_states, attention_mask, **kwargs)
+            hidden_states = layer(hidden_states, attention_mask, packing=packing, **kwargs)
         return BaseModelOutput(last_hidden_state=self.layer_norm(hidden_states))
 
 
@@ -500,6 +561,8 @@ class WenzhenDecoder(WenzhenStack):
         past_key_values: EncoderDecoderCache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
+        packing: WenzhenPacking | None = None,
+        encoder_packing: WenzhenPacking | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """Decode answers.
@@ -511,16 +574,24 @@ class WenzhenDecoder(WenzhenStack):
             encoder_hidden_states: `[batch, source_length, d_model]`.
             encoder_attention_mask: 1 for real tokens of the question, `[batch, source_length]`.
             past_key_values: keys and values of the tokens before `input_ids`; made when `use_cache` asks for it.
+            packing: of the answers; the hidden states are then packed.
+            encoder_packing: of the questions, where `encoder_hidden_states` are packed.
         """
         inputs_embeds = self.embed(input_ids, inputs_embeds)
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         self_attention_cache = past_key_values.self_attention_cache if past_key_values is not None else None
         hidden_states = self.add_positions(inputs_embeds, attention_mask, self_attention_cache)
+        if packing is not None:
+            hidden_states = packing.pack(hidden_states)
 
         attention_mask = create_causal_mask(self.config, inputs_embeds, attention_mask, self_attention_cache)
+        # A mask is made for the shape that attention sees, whatever stands there.
+        attended = encoder_hidden_states
+        if encoder_packing is not None:
+            attended = inputs_embeds.new_empty(encoder_packing.batch, encoder_packing.length, 1)
         encoder_attention_mask = create_bidirectional_mask(
-            self.config, inputs_embeds, encoder_attention_mask, encoder_hidden_states=encoder_hidden_states
+            self.config, inputs_embeds, encoder_attention_mask, encoder_hidden_states=attended
         )
         for layer in self.layers:
             hidden_states = layer(
@@ -529,11 +600,73 @@ class WenzhenDecoder(WenzhenStack):
                 attention_mask,
                 encoder_attention_mask,
                 past_key_values=past_key_values,
+                packing=packing,
+                encoder_packing=encoder_packing,
                 **kwargs,
             )
         return BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=self.layer_norm(hidden_states), past_key_values=past_key_values if use_cache else None
         )
+
+
+class WenzhenLinearCrossEntropy(torch.autograd.Function):
+    """The output layer and its cross-entropy in one, some rows at a time, so that the logits never exist as a whole.
+
+    The gradients are made on the way, while a row's logits are at hand (as in the Liger kernels, Hsu et al. 2024).
+    """
+
+    # Logits at a time: few enough to stay in a processor's cache.
+    CHUNK = 2**21
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden_states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, smoothing: float
+    ) -> torch.Tensor:
+        """Sum the losses.
+
+        Args:
+            hidden_states: `[tokens, d_model]`.
+            weight: of the output layer, `[vocab_size, d_model]`.
+            labels: `[tokens]`.
+            smoothing: the share ε of the target that is spread evenly over the vocabulary (Szegedy et al. 2016, 7).
+
+        Returns:
+            Σ (1 - ε)·-log p(label) + ε·mean(-log p) in nats, in float32 or wider.
+        """
+        device = hidden_states.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_states.dtype
+        wide = torch.promote_types(dtype, torch.float32)
+        matrix, vocab_size = weight.to(dtype), len(weight)
+        rows = max(1, WenzhenLinearCrossEntropy.CHUNK // vocab_size)
+        loss = torch.zeros((), dtype=wide, device=hidden_states.device)
+        hidden_gradient = torch.empty_like(hidden_states)
+        weight_gradient = torch.zeros_like(weight, dtype=wide)
+        for states, targets, gradient in zip(
+            hidden_states.to(dtype).split(rows), labels.split(rows), hidden_gradient.split(rows), strict=True
+        ):
+            logits = torch.mm(states, matrix.t()).to(wide)
+            log_sums = logits.logsumexp(1, keepdim=True)
+            targets = targets.unsqueeze(1)
+            loss += (log_sums - (1 - smoothing) * logits.gather(1, targets)).sum()
+            if smoothing:
+                loss -= smoothing * logits.mean(1).sum()
+            # From here on the derivatives by the logits: softmax minus target.
+            logits.sub_(log_sums).exp_()
+            if smoothing:
+                logits.sub_(smoothing / vocab_size)
+            logits.scatter_add_(1, targets, torch.full_like(log_sums, smoothing - 1))
+            logits = logits.to(dtype)
+            gradient.copy_(torch.mm(logits, matrix))
+            weight_gradient += torch.mm(logits.t(), states)
+        ctx.save_for_backward(hidden_gradient, weight_gradient.to(weight.dtype))
+        return loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None, None]:
+        """Scale what the forward pass made."""
+        hidden_gradient, weight_gradient = ctx.saved_tensors
+        return hidden_gradient * gradient.to(hidden_gradient.dtype), weight_gradient * gradient, None, None
 
 
 class WenzhenModel(WenzhenPreTrainedModel):
@@ -575,12 +708,18 @@ class WenzhenModel(WenzhenPreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         decoder_inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
+        packing: WenzhenPacking | None = None,
+        encoder_packing: WenzhenPacking | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqModelOutput:
         """Run both sides; see the forwards of encoder and decoder for shapes. `encoder_outputs` skips the encoder."""
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
-                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                inputs_embeds=inputs_embeds,
+                packing=encoder_packing,
+                **kwargs,
             )
         elif not isinstance(encoder_outputs, BaseModelOutput):
             encoder_outputs = BaseModelOutput(*encoder_outputs)
@@ -592,6 +731,8 @@ class WenzhenModel(WenzhenPreTrainedModel):
             past_key_values=past_key_values,
             inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
+            packing=packing,
+            encoder_packing=encoder_packing,
             **kwargs,
         )
         return Seq2SeqModelOutput(
@@ -623,6 +764,20 @@ class WenzhenForConditionalGeneration(WenzhenPreTrainedModel, GenerationMixin):
         shifted = torch.cat((start, labels[:, :-1]), dim=1)
         return shifted.masked_fill(shifted == -100, self.config.pad_token_id)
 
+    def token_loss(
+        self,
+        hidden_states: torch.Tensor,
+        labels: torch.LongTensor,
+        num_items_in_batch: int | torch.Tensor | None,
+        label_smoothing: float,
+    ) -> torch.Tensor:
+        """Return the loss of tokens, `[tokens, d_model]` and `[tokens]`, over their number or the one given."""
+        real = labels != -100
+        total: torch.Tensor = WenzhenLinearCrossEntropy.apply(
+            hidden_states[real], self.lm_head.weight, labels[real], label_smoothing
+        )
+        return total / (real.sum() if num_items_in_batch is None else num_items_in_batch)
+
     @can_return_tuple
     def forward(
         self,
@@ -636,6 +791,8 @@ class WenzhenForConditionalGeneration(WenzhenPreTrainedModel, GenerationMixin):
         decoder_inputs_embeds: torch.Tensor | None = None,
         labels: torch.LongTensor | None = None,
         use_cache: bool | None = None,
+        loss_only: bool = False,
+        label_smoothing: float = 0.0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqLMOutput:
         """Score answers, and with `labels` measure the loss.
@@ -645,6 +802,8 @@ class WenzhenForConditionalGeneration(WenzhenPreTrainedModel, GenerationMixin):
             attention_mask: 1 for real tokens of the questions, `[batch, source_length]`.
             decoder_input_ids: `[batch, target_length]`; made from `labels` where it is missing.
             labels: the token after each decoder input, -100 where there is none, `[batch, target_length]`.
+            loss_only: compute the loss of `labels`, and neither padding nor logits: the same number, much sooner.
+            label_smoothing: with `loss_only`, the share of the target that is spread evenly over the vocabulary.
 
         Returns:
             `loss` in nats per real label (over `num_items_in_batch` labels where the Trainer gives that number, so
@@ -652,6 +811,13 @@ class WenzhenForConditionalGeneration(WenzhenPreTrainedModel, GenerationMixin):
         """
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        if loss_only:
+            # A loss depends on all positions up to a row's last label.
+            packing = WenzhenPacking((labels != -100).flip(1).cumsum(1).flip(1) > 0)
+            # Outputs that are given are not packed.
+            packs_questions = attention_mask is not None and encoder_outputs is None
+            encoder_packing = WenzhenPacking(attention_mask.bool()) if packs_questions else None
+            kwargs |= {"packing": packing, "encoder_packing": encoder_packing}
         outputs = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -664,6 +830,10 @@ class WenzhenForConditionalGeneration(WenzhenPreTrainedModel, GenerationMixin):
             use_cache=use_cache,
             **kwargs,
         )
+        if loss_only:
+            items = kwargs.get("num_items_in_batch")
+            states, targets = outputs.last_hidden_state[0], packing.pack(labels)[0]
+            return Seq2SeqLMOutput(loss=self.token_loss(states, targets, items, label_smoothing))
         logits = self.lm_head(outputs.last_hidden_state)
         loss = None
         if labels is not None:
