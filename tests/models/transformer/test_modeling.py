@@ -320,10 +320,12 @@ def test_dropout_keeps_the_type(dtype):
 # Loss
 
 
+@pytest.mark.parametrize("multiple", [1, 64])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 @pytest.mark.parametrize("chunk", [1, 3 * VOCAB, 1000 * VOCAB])
-def test_fused_output_layer_and_loss_equal_the_two_apart(monkeypatch, chunk, smoothing):
+def test_fused_output_layer_and_loss_equal_the_two_apart(monkeypatch, chunk, smoothing, multiple):
     monkeypatch.setattr(WenzhenLinearCrossEntropy, "CHUNK", chunk)
+    monkeypatch.setattr(WenzhenLinearCrossEntropy, "MULTIPLE", {"cpu": multiple})
     inputs = (random_states(7, D).double(), random_states(VOCAB, D).double())
     labels = torch.arange(7) * 6
     losses, gradients = [], []

@@ -617,6 +617,8 @@ class WenzhenLinearCrossEntropy(torch.autograd.Function):
 
     # Logits at a time: few enough to stay in a processor's cache.
     CHUNK = 2**21
+    # Tensor cores want sizes in such multiples; a CPU was no faster for it.
+    MULTIPLE = {"cuda": 64}
 
     @staticmethod
     def forward(
@@ -636,7 +638,9 @@ class WenzhenLinearCrossEntropy(torch.autograd.Function):
         device = hidden_states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_states.dtype
         wide = torch.promote_types(dtype, torch.float32)
-        matrix, vocab_size = weight.to(dtype), len(weight)
+        vocab_size = len(weight)
+        missing = -vocab_size % WenzhenLinearCrossEntropy.MULTIPLE.get(device, 1)
+        matrix = nn.functional.pad(weight.to(dtype), (0, 0, 0, missing))
         rows = max(1, WenzhenLinearCrossEntropy.CHUNK // vocab_size)
         loss = torch.zeros((), dtype=wide, device=hidden_states.device)
         hidden_gradient = torch.empty_like(hidden_states)
@@ -644,7 +648,7 @@ class WenzhenLinearCrossEntropy(torch.autograd.Function):
         for states, targets, gradient in zip(
             hidden_states.to(dtype).split(rows), labels.split(rows), hidden_gradient.split(rows), strict=True
         ):
-            logits = torch.mm(states, matrix.t()).to(wide)
+            logits = torch.mm(states, matrix.t())[:, :vocab_size].to(wide)
             log_sums = logits.logsumexp(1, keepdim=True)
             targets = targets.unsqueeze(1)
             loss += (log_sums - (1 - smoothing) * logits.gather(1, targets)).sum()
@@ -655,9 +659,9 @@ class WenzhenLinearCrossEntropy(torch.autograd.Function):
             if smoothing:
                 logits.sub_(smoothing / vocab_size)
             logits.scatter_add_(1, targets, torch.full_like(log_sums, smoothing - 1))
-            logits = logits.to(dtype)
+            logits = nn.functional.pad(logits.to(dtype), (0, missing))
             gradient.copy_(torch.mm(logits, matrix))
-            weight_gradient += torch.mm(logits.t(), states)
+            weight_gradient += torch.mm(logits.t(), states)[:vocab_size]
         ctx.save_for_backward(hidden_gradient, weight_gradient.to(weight.dtype))
         return loss
 
