@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 _AUTO = "transformers.models.auto."
+_LAYERS = "transformers.modeling_layers"
 _MODELING = "wenzhen.models.transformer.modeling_transformer"
 
 
@@ -22,9 +23,12 @@ def _register_configurations(auto: ModuleType) -> None:
     auto.AutoConfig.register(WenzhenConfig.model_type, WenzhenConfig)
 
 
-def _load_models(auto: ModuleType) -> None:
-    # Where the models' own import has led to the Auto classes, it goes on after this.
-    if _MODELING not in sys.modules:
+def _load_models(_: ModuleType) -> None:
+    # Where the models' own import, or that of the layers they build on, has led to the Auto classes, it goes on after
+    # this; and where nobody has asked for the Auto classes, there is nothing to register with.
+    layers = sys.modules.get(_LAYERS)
+    begun = _MODELING in sys.modules or (layers and not hasattr(layers, "GradientCheckpointingLayer"))
+    if f"{_AUTO}modeling_auto" in sys.modules and not begun:
         import_module(_MODELING)
 
 
@@ -37,6 +41,7 @@ def _register_models(modeling: ModuleType) -> None:
 _AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
     f"{_AUTO}configuration_auto": _register_configurations,
     f"{_AUTO}modeling_auto": _load_models,
+    _LAYERS: _load_models,
     _MODELING: _register_models,
 }
 

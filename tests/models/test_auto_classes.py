@@ -101,9 +101,15 @@ def test_importing_the_package_imports_neither_torch_nor_transformers(tmp_path):
             False,
             "wenzhen.",
         ),
+        (
+            "import wenzhen\nfrom transformers.modeling_layers import GradientCheckpointingLayer\n"
+            "from transformers import AutoModelForSeq2SeqLM",
+            False,
+            "wenzhen.",
+        ),
         (BLOCK_WENZHEN, True, "transformers_modules."),
     ],
-    ids=["package first", "transformers first", "model first", "code from the folder"],
+    ids=["package first", "transformers first", "model first", "layers first", "code from the folder"],
 )
 def test_fresh_interpreter_loads_the_same_model(saved, logits, tmp_path, imports, remote, module):
     printed = run_python(imports + LOAD_AND_PRINT.format(folder=str(saved), remote=remote, inputs=INPUTS), tmp_path)
