@@ -1,7 +1,8 @@
-"""Train a tokenizer on a dataset's training split, or compare the kinds of tokenizers.
+"""Train a tokenizer on a dataset's training split, extend one, or compare the kinds of tokenizers.
 
 python data_scripts/train_tokenizer.py --dataset outputs/sample-dataset --output outputs/sample-tokenizer
 python data_scripts/train_tokenizer.py --dataset outputs/sample-dataset --output outputs/sample-bpe --kind bpe
+python data_scripts/train_tokenizer.py --dataset outputs/new-dataset --output outputs/more --extend outputs/quickstart
 python data_scripts/train_tokenizer.py --dataset outputs/sample-dataset --compare
 """
 
@@ -13,8 +14,9 @@ from pathlib import Path
 from wenzhen.corpus.loading import load_split
 from wenzhen.errors import UsageError, run
 from wenzhen.folders import published_folder
-from wenzhen.tokenization import KINDS, save_tokenizer, train_tokenizer
+from wenzhen.tokenization import KINDS, load_tokenizer, save_tokenizer, train_tokenizer
 from wenzhen.tokenization.comparison import compare_kinds, comparison_table
+from wenzhen.tokenization.extension import extend_tokenizer
 from wenzhen.tokenization.kinds import VOCAB_SIZE
 from wenzhen.tokenization.texts import SplitTexts
 from wenzhen.training.batching import sample_split
@@ -47,6 +49,13 @@ def build_parser() -> argparse.ArgumentParser:
         help=f"learn pieces from so many records, drawn with a fixed seed; -1 for all (default: {SAMPLE_SIZE:,}; "
         "characters are always counted in all records)",
     )
+    parser.add_argument(
+        "--extend",
+        type=Path,
+        metavar="FOLDER",
+        help="take the character tokenizer of this tokenizer or model folder and put new characters behind its own, "
+        "for fine-tuning with model.from",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier tokenizer in the output folder")
     parser.add_argument(
         "--compare",
@@ -69,14 +78,16 @@ def check_arguments(arguments: argparse.Namespace) -> None:
             why = {"vocab_size": " (four tokens are special)", "sample_size": ", or -1 for all records"}.get(name, "")
             raise UsageError(f"--{name.replace('_', '-')} must be at least {smallest}{why}, got {value}")
     if arguments.compare:
-        idle = [name for name in ("output", "kind", "min_frequency", "overwrite") if getattr(arguments, name)]
-        if idle:
+        others = ("output", "kind", "min_frequency", "extend", "overwrite")
+        if idle := [name for name in others if getattr(arguments, name)]:
             raise UsageError(f"--{idle[0].replace('_', '-')} means nothing to --compare; leave it out")
         return
     if arguments.output is None:
         raise UsageError("--output is missing; name the folder to make, or ask for --compare")
     if arguments.json:
         raise UsageError("--json goes with --compare")
+    if arguments.extend and arguments.kind:
+        raise UsageError("--kind means nothing to --extend, which keeps the kind; leave it out")
     if arguments.kind == "unigram" and arguments.min_frequency is not None:
         raise UsageError("--min-frequency means nothing to unigram, which drops pieces by their use; leave it out")
     if arguments.kind in (None, "character") and arguments.sample_size is not None:
@@ -100,16 +111,19 @@ def main(argv: Sequence[str]) -> int:
         else:
             print(f"{comparison_table(rows)}\n{source}; measured on {len(validation):,} texts of the validation split")
         return 0
+    old = load_tokenizer(arguments.extend) if arguments.extend else None
     with published_folder(arguments.output, CONTENTS, arguments.overwrite) as folder:
-        tokenizer = train_tokenizer(
-            texts,
-            kind,
-            vocab_size=arguments.vocab_size,
-            min_frequency=arguments.min_frequency or 1,
-            sample=sample,
-        )
+        limits = {"vocab_size": arguments.vocab_size, "min_frequency": arguments.min_frequency or 1}
+        if old:
+            tokenizer = extend_tokenizer(old, texts, **limits)
+        else:
+            tokenizer = train_tokenizer(texts, kind, sample=sample, **limits)
         save_tokenizer(tokenizer, folder)
     print(f"{len(tokenizer):,} tokens from {len(split):,} records")
+    if old:
+        print(
+            f"{len(old):,} of them those of {arguments.extend}, with their ids; {len(tokenizer) - len(old):,} are new"
+        )
     if kind != "character":
         print(source)
     print(f"tokenizer: {arguments.output}")

@@ -32,7 +32,7 @@ def leaves(values, prefix=""):
 
 
 def test_there_are_recipes():
-    assert {path.stem for path in RECIPES} == {"quickstart", "thesis-bs32", "thesis-bs64"}
+    assert {path.stem for path in RECIPES} == {"fast", "quickstart", "thesis-bs32", "thesis-bs64"}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -40,21 +40,22 @@ def test_a_recipe_of_the_repository_loads_to_what_its_file_says(path):
     recipe = load_recipe(str(path))
     sections = (recipe.data, recipe.model, recipe.training, recipe.generation, recipe.evaluation)
     assert [type(section) for section in sections] == [Data, Model, Training, Generation, Evaluation]
-    resolved = dataclasses.asdict(recipe)
-    for key in leaves(yaml.safe_load(path.read_text(encoding="utf-8"))):
-        here, there = resolved, yaml.safe_load(path.read_text(encoding="utf-8"))
+    resolved, written = dict(recipe.items()), yaml.safe_load(path.read_text(encoding="utf-8"))
+    for key in leaves(written):
+        there = written
         for name in key.split("."):
-            here, there = here[name], there[name]
-        assert here == there, key
+            there = there[name]
+        assert resolved[key] == there, key
+    assert recipe.given == set(leaves(written))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_of_the_repository_makes_training_arguments(path, tmp_path):
-    from wenzhen.training.arguments import training_arguments
+    from wenzhen.training.arguments import OWN_SETTINGS, training_arguments
 
     recipe = load_recipe(str(path), [f"output={tmp_path}", "training.use_cpu=true"])
     arguments = training_arguments(recipe)
-    given = dataclasses.asdict(recipe.training)
+    given = {name: value for name, value in vars(recipe.training).items() if name not in OWN_SETTINGS}
     del given["bf16"]
     # An enumeration of transformers' compares equal to its text.
     assert {name: getattr(arguments, name) for name in given} == given
@@ -62,11 +63,14 @@ def test_a_recipe_of_the_repository_makes_training_arguments(path, tmp_path):
     assert (arguments.seed, arguments.save_steps) == (recipe.seed, recipe.training.eval_steps)
 
 
-def test_every_training_setting_is_one_of_transformers():
+def test_every_training_setting_is_one_of_transformers_or_known_as_our_own():
     from transformers import Seq2SeqTrainingArguments
 
+    from wenzhen.training.arguments import OWN_SETTINGS
+
     known = {member.name for member in dataclasses.fields(Seq2SeqTrainingArguments)}
-    assert {member.name for member in dataclasses.fields(Training)} - known == set()
+    # transformers has a `report_to` too, but brings its own way to write TensorBoard's files.
+    assert {member.name for member in dataclasses.fields(Training)} - known == set(OWN_SETTINGS) - {"report_to"}
 
 
 @pytest.mark.parametrize(("name", "batch"), [("thesis-bs32", 32), ("thesis-bs64", 64)])
@@ -95,14 +99,26 @@ def test_every_setting_has_a_meaning():
     assert all(member.metadata["meaning"] for _, member, _ in settings())
 
 
-@pytest.mark.parametrize(
-    ("name", "processes", "use_cpu"), [("cpu", 1, True), ("one-gpu", 1, False), ("three-gpus", 3, False)]
-)
-def test_accelerate_reads_its_configurations(name, processes, use_cpu):
+LAUNCHES = {
+    # Machines, processes of all of them, and whether GPUs are left alone.
+    "cpu": (1, 1, True),
+    "one-gpu": (1, 1, False),
+    "several-gpus": (1, 3, False),
+    "several-machines": (2, 6, False),
+    "fsdp": (1, 3, False),
+}
+
+
+def test_there_are_launch_settings():
+    assert {path.stem for path in (ROOT / "recipes" / "accelerate").glob("*.yaml")} == LAUNCHES.keys()
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_accelerate_reads_its_configurations(name):
     from accelerate.commands.config.config_args import load_config_from_file
 
     config = load_config_from_file(str(ROOT / "recipes" / "accelerate" / f"{name}.yaml"))
-    assert (config.num_processes, config.use_cpu, config.num_machines) == (processes, use_cpu, 1)
+    assert (config.num_machines, config.num_processes, config.use_cpu) == LAUNCHES[name]
     assert str(config.mixed_precision) == "no"
 
 
@@ -313,3 +329,16 @@ def test_a_saved_recipe_loads_to_an_equal_one(path, tmp_path):
     recipe.save(tmp_path)
     assert load_recipe(str(tmp_path / "recipe.yaml")) == recipe
     assert "输出/模型 1" in (tmp_path / "recipe.yaml").read_text(encoding="utf-8")
+
+
+def test_a_key_that_is_a_word_of_pythons(load, tmp_path):
+    recipe = load(SMALLEST, "model.from=outputs/模型")
+    assert recipe.model.from_ == "outputs/模型"
+    assert recipe.given == {"output", "data.dataset", "data.tokenizer", "model.from"}
+    recipe.save(tmp_path)
+    assert yaml.safe_load((tmp_path / "recipe.yaml").read_text(encoding="utf-8"))["model"]["from"] == "outputs/模型"
+    assert load_recipe(str(tmp_path / "recipe.yaml")) == recipe
+    with pytest.raises(UsageError, match=r"unknown key model\.from_ in the recipe; did you mean model\.from\?"):
+        load(SMALLEST, "model.from_=x")
+    with pytest.raises(UsageError, match="unknown key given"):
+        load(SMALLEST, "given=x")

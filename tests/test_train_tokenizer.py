@@ -70,6 +70,8 @@ def test_comparison_for_a_program(dataset: Path, capsys: pytest.CaptureFixture[s
         (["--compare", "--output", "x"], "--output means nothing to --compare"),
         (["--compare", "--kind", "bpe"], "--kind means nothing to --compare"),
         (["--compare", "--overwrite"], "--overwrite means nothing to --compare"),
+        (["--compare", "--extend", "x"], "--extend means nothing to --compare"),
+        (["--output", "x", "--extend", "y", "--kind", "bpe"], "--kind means nothing to --extend"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(words: list[str], message: str) -> None:
@@ -154,3 +156,35 @@ def test_a_damaged_dataset_is_named(
     assert run(main, ["--dataset", str(folder), "--output", str(tmp_path / "t")]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: the train split of {folder} cannot be read: ")
+
+
+def test_a_tokenizer_is_extended_behind_its_own_tokens(
+    tokenizer_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = load_tokenizer(tokenizer_folder)
+    dataset = saved_dataset(tmp_path / "dataset", ["龘龘𠮷头痛", "𠮷𠮷😀"])
+    words = ["--dataset", dataset, "--output", str(tmp_path / "new"), "--extend", str(tokenizer_folder)]
+    assert main(words) == 0
+    new = load_tokenizer(tmp_path / "new")
+    vocabulary = new.get_vocab()
+    assert {token: vocabulary[token] for token in old.get_vocab()} == old.get_vocab()
+    # From frequent to rare.
+    assert [vocabulary[character] for character in "𠮷龘😀"] == [len(old), len(old) + 1, len(old) + 2]
+    assert len(new) == len(old) + 3
+    assert new("头痛😀")["input_ids"] == [*old("头痛")["input_ids"][:-1], len(old) + 2, 3]
+    assert new.decode(new("𠮷头痛")["input_ids"], skip_special_tokens=True) == "𠮷头痛"
+    assert f"{len(old):,} of them those of {tokenizer_folder}, with their ids; 3 are new\n" in capsys.readouterr().out
+    assert main([*words, "--overwrite", "--min-frequency", "2", "--vocab-size", str(len(old) + 1)]) == 0
+    assert set(load_tokenizer(tmp_path / "new").get_vocab()) - set(old.get_vocab()) == {"𠮷"}
+    # In its own place too.
+    assert main(["--dataset", dataset, "--output", str(tmp_path / "new"), "--extend", words[3], "--overwrite"]) == 0
+    assert load_tokenizer(tmp_path / "new").get_vocab() == vocabulary
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "character"])
+def test_other_kinds_cannot_be_extended(dataset: Path, tmp_path: Path, kind: str) -> None:
+    save_tokenizer(train_tokenizer(["头痛怎么办，咳嗽怎么办"] * 3, kind, vocab_size=400), tmp_path / "old")
+    words = ["--dataset", str(dataset), "--output", str(tmp_path / "new"), "--extend", str(tmp_path / "old")]
+    with pytest.raises(UsageError, match="only a character tokenizer can be extended; bpe, wordpiece and unigram"):
+        main(words)
+    assert not (tmp_path / "new").exists()

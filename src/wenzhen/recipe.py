@@ -103,6 +103,10 @@ class Model:
     )
     tie_word_embeddings: bool = setting("one embedding for encoder, decoder and output, or one for each", True)
     word_vectors: str | None = setting("file of vectors (word2vec's text format) that the embeddings start with", None)
+    from_: str | None = setting(
+        "trained model to begin with, a folder or OWNER/NAME on the Hub: the shape is its own, and need not be given",
+        None,
+    )
 
 
 @dataclass(kw_only=True)
@@ -137,7 +141,9 @@ class Training:
     train_sampling_strategy: Literal["random", "group_by_length"] = setting(
         "order of the pairs; group_by_length puts similar lengths together and pads less", "random"
     )
-    pad_to_multiple_of: int = setting("pad lengths to a multiple of this, which makes fewer shapes to compile", 1, COUNT)
+    pad_to_multiple_of: int = setting(
+        "pad lengths to a multiple of this, which makes fewer shapes to compile", 1, COUNT
+    )
     torch_compile: bool = setting("compile the network; pays on a GPU, with pad_to_multiple_of", False)
     dataloader_num_workers: int = setting("processes that prepare batches", 0, NOT_NEGATIVE)
     use_cpu: bool = setting("leave a GPU alone", False)
@@ -187,11 +193,22 @@ class Recipe:
     training: Training = field(default_factory=Training)
     generation: Generation = field(default_factory=Generation)
     evaluation: Evaluation = field(default_factory=Evaluation)
+    # The dotted keys that file and overrides gave: what else stands here is a default.
+    given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def save(self, folder: Path) -> None:
         """Write the resolved recipe as `recipe.yaml`, ready to be trained again."""
-        text = yaml.safe_dump(dataclasses.asdict(self), allow_unicode=True, sort_keys=False)
+        values: dict[str, Any] = {}
+        for key, value in self.items():
+            _put(values, key, value)
+        text = yaml.safe_dump(values, allow_unicode=True, sort_keys=False)
         (folder / RECIPE_FILE).write_text(text, encoding="utf-8")
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Yield every setting's dotted key and value."""
+        for key, member, _ in settings():
+            section, _, _ = key.rpartition(".")
+            yield key, getattr(getattr(self, section) if section else self, member.name)
 
 
 def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
@@ -220,7 +237,8 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
         except (yaml.YAMLError, ValueError) as error:
             raise UsageError(f"the value of {key} is not YAML: {text}") from error
         _put(values, key, value)
-    return _build(Recipe, values, "")
+    recipe: Recipe = _build(Recipe, values, "")
+    return dataclasses.replace(recipe, given=frozenset(_leaves(values)))
 
 
 def find_recipe(source: str) -> Path:
@@ -236,11 +254,30 @@ def find_recipe(source: str) -> Path:
 def settings(kind: type = Recipe, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]", Any]]:
     """Yield every setting's dotted key, field and type."""
     hints = get_type_hints(kind)
-    for member in dataclasses.fields(kind):
+    for name, member in _members(kind).items():
         if dataclasses.is_dataclass(hints[member.name]):
-            yield from settings(hints[member.name], f"{prefix}{member.name}.")
+            yield from settings(hints[member.name], f"{prefix}{name}.")
         else:
-            yield f"{prefix}{member.name}", member, hints[member.name]
+            yield f"{prefix}{name}", member, hints[member.name]
+
+
+def _members(kind: Any) -> dict[str, "dataclasses.Field[Any]"]:
+    """Return a section's settings and sections by their keys; a key that is a word of Python's ends there with `_`."""
+    hints = get_type_hints(kind)
+    return {
+        member.name.rstrip("_"): member
+        for member in dataclasses.fields(kind)
+        if "meaning" in member.metadata or dataclasses.is_dataclass(hints[member.name])
+    }
+
+
+def _leaves(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the dotted keys of nested mappings."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
 
 
 class _NoDuplicateKeys(yaml.SafeLoader):
@@ -283,22 +320,23 @@ def _build(kind: Any, values: Any, prefix: str) -> Any:
     if not isinstance(values, dict):
         raise UsageError(f"{prefix.rstrip('.')} in the recipe must hold keys, got {values!r}")
     hints: dict[str, Any] = get_type_hints(kind)
-    members = {member.name: member for member in dataclasses.fields(kind)}
+    members = _members(kind)
     arguments: dict[str, Any] = {}
     for name, value in values.items():
         if name not in members:
             raise _unknown_key(f"{prefix}{name}")
-        hint = hints[name]
+        member = members[name]
+        hint = hints[member.name]
         if dataclasses.is_dataclass(hint):
-            arguments[name] = _build(hint, value, f"{prefix}{name}.")
+            arguments[member.name] = _build(hint, value, f"{prefix}{name}.")
         else:
-            arguments[name] = _convert(f"{prefix}{name}", value, hint, members[name].metadata["bounds"])
+            arguments[member.name] = _convert(f"{prefix}{name}", value, hint, member.metadata["bounds"])
     for name, member in members.items():
-        hint = hints[name]
-        if name in arguments:
+        hint = hints[member.name]
+        if member.name in arguments:
             continue
         if dataclasses.is_dataclass(hint):
-            arguments[name] = _build(hint, {}, f"{prefix}{name}.")
+            arguments[member.name] = _build(hint, {}, f"{prefix}{name}.")
         elif member.default is dataclasses.MISSING:
             raise UsageError(f"the recipe lacks {prefix}{name}: {member.metadata['meaning']}")
     return kind(**arguments)

@@ -75,7 +75,6 @@ def test_export_by_its_command(
         "shared_vocabulary.json",
         "tokenizer.json",
         "tokenizer_config.json",
-        "training_log.jsonl",
     ]
     (question, answer), *_ = PAIRS.items()
     assert main(["answer", str(output), question]) == 0

@@ -12,7 +12,7 @@ from huggingface_hub import constants
 from hub_server import Hub, running_hub
 from wenzhen.corpus.schema import DEPARTMENTS
 from wenzhen.evaluation.evaluator import evaluate_model
-from wenzhen.training.log import draw_losses
+from wenzhen.training.figure import draw_losses
 
 # What a patient wrote, which goes nowhere.
 SECRET = "请打我电话13900000000"
@@ -102,7 +102,7 @@ def measured_folder(model_folder: Path, tmp_path_factory: pytest.TempPathFactory
         {"step": 3, "epoch": 1.5, "eval_loss": 4.75},
     ]
     (folder / "training_log.jsonl").write_text("".join(f"{json.dumps(step)}\n" for step in steps), encoding="utf-8")
-    draw_losses(steps, folder / "figures/loss.png")
+    draw_losses({"doctor": steps}, folder / "figures/loss.png")
     evaluate_model(folder, limit=3).save(folder)
     return folder
 

@@ -181,6 +181,16 @@ def test_every_choice_of_the_architecture_is_told(
     assert "![" not in text
 
 
+def test_a_fine_tuned_model_says_from_which_and_token_budgets_are_told(folder: Path) -> None:
+    recipe = load_recipe(str(folder / "recipe.yaml"), ["model.from=/srv/patients/base", "training.max_steps=7"])
+    recipe.training.max_tokens_per_batch = 12_000
+    recipe.save(folder)
+    text = sentences(written(folder).text)
+    assert "trained from the model `base` on the question-answer pairs" in text
+    assert "| asked for | 7 steps of up to 12,000 tokens per device × 1 (the" in text
+    assert "/srv" not in text
+
+
 def test_data_are_told_from_the_datasets_report(folder: Path, report: dict[str, Any]) -> None:
     (folder / "dataset_report.json").write_text(json.dumps(report, ensure_ascii=False), encoding="utf-8")
     card = written(folder).text

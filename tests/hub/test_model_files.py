@@ -155,6 +155,26 @@ def test_what_no_table_names_is_not_published(model: Path, scratch: Path) -> Non
     AutoConfig.from_pretrained(scratch)
 
 
+def test_example_answers_in_the_log_are_not_published(model: Path, scratch: Path) -> None:
+    log = model / "training_log.jsonl"
+    before = log.read_bytes()
+    text = "请打我电话13900000000"
+    examples = [{"question": text, "reference": text, "answer": text}]
+    lines = [
+        {"step": 3, "epoch": 1.5, "examples": examples},
+        {"step": 3, "epoch": 1.5, "eval_loss": 4.0, "examples": examples},
+    ]
+    with log.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    (model / "tensorboard").mkdir()
+    (model / "tensorboard/events.out.tfevents.1").write_text(text, encoding="utf-8")
+    files = write_files(model, scratch, NAME)
+    assert "tensorboard" not in {path.split("/")[0] for path in files}
+    for content in files.values():
+        assert b"13900000000" not in (content.read_bytes() if isinstance(content, Path) else content)
+    assert (scratch / "training_log.jsonl").read_bytes() == before
+
+
 @pytest.mark.parametrize("changes", [{"num_beams": "4"}, {"secret_path": "/home/alice"}, {"eos_token_id": ["/home"]}])
 def test_generation_settings_that_are_none_are_refused(model: Path, scratch: Path, changes: dict[str, Any]) -> None:
     change("generation_config.json", **changes)(model)

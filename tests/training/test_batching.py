@@ -21,7 +21,7 @@ from wenzhen.tokenization import Encoder, load_tokenizer, train_tokenizer
 from wenzhen.training import batching
 from wenzhen.training.batching import encode_split, sample_split
 
-COLUMNS = ["input_ids", "labels", "length"]
+COLUMNS = ["input_ids", "labels"]
 
 
 def settings(**changed: Any) -> Data:
@@ -36,7 +36,7 @@ def expected_rows(split: Dataset, tokenizer: PreTrainedTokenizerFast, data: Data
         question = question_text(row["title"], row["question"], data.with_title)
         inputs = tokenizer(question, truncation=True, max_length=data.max_question_length)["input_ids"]
         labels = tokenizer(row["answer"], truncation=False)["input_ids"][: data.max_answer_length]
-        rows.append({"input_ids": inputs, "labels": labels, "length": len(inputs) + len(labels)})
+        rows.append({"input_ids": inputs, "labels": labels})
     return rows
 
 
@@ -74,7 +74,8 @@ def test_encoded_rows_decode_to_question_text_and_answer(tokenizer: PreTrainedTo
     assert questions == ["高血压吃什么药", "我最近查出高血压。"]
     assert tokenizer.batch_decode(list(encoded["labels"]), skip_special_tokens=True) == ["您好。", "你好。"]
     # Characters of both texts and one end each.
-    assert list(encoded["length"]) == [7 + 3 + 2, 9 + 3 + 2]
+    assert [len(ids) for ids in encoded["input_ids"]] == [7 + 1, 9 + 1]
+    assert [len(ids) for ids in encoded["labels"]] == [3 + 1, 3 + 1]
 
     titled = encode_split(rows, tokenizer, settings(with_title=True))
     ids = tokenizer("高血压\n我最近查出高血压。")["input_ids"]

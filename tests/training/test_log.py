@@ -1,9 +1,13 @@
-"""The training log and its figure."""
+"""The training log."""
 
 import json
 from pathlib import Path
 
-from wenzhen.training.log import draw_losses, log_line, read_log
+from transformers import TrainerControl, TrainerState, TrainingArguments
+
+from wenzhen.training.log import TrainingLog, log_line, read_log
+
+EXAMPLES = [{"question": "头痛怎么办？", "reference": "多休息。", "answer": "多喝水。"}]
 
 
 def test_lines_hold_losses_and_no_times() -> None:
@@ -18,8 +22,20 @@ def test_log_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_log(tmp_path) == entries
 
 
-def test_figure_is_a_picture(tmp_path: Path) -> None:
-    draw_losses(
-        [{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.5, "eval_loss": 1.8}], tmp_path / "figures" / "loss.png"
-    )
-    assert (tmp_path / "figures" / "loss.png").read_bytes().startswith(b"\x89PNG")
+def test_examples_have_lines_of_their_own_which_the_losses_are_read_without(tmp_path: Path) -> None:
+    log = TrainingLog(tmp_path)
+    state = TrainerState(epoch=0.5, global_step=7, log_history=[{"eval_loss": 2.0, "epoch": 0.5, "step": 7}])
+    arguments, control = TrainingArguments(output_dir=str(tmp_path)), TrainerControl()
+    log.on_train_begin(arguments, state, control)
+    log.add_examples(state, EXAMPLES)
+    text = (tmp_path / "training_log.jsonl").read_text(encoding="utf-8")
+    assert "头痛怎么办？" in text
+    assert [json.loads(line) for line in text.splitlines()] == [
+        {"step": 7, "epoch": 0.5, "eval_loss": 2.0},
+        {"step": 7, "epoch": 0.5, "examples": EXAMPLES},
+    ]
+    assert read_log(tmp_path) == [{"step": 7, "epoch": 0.5, "eval_loss": 2.0}]
+    # As a resumed run does with the state of a checkpoint.
+    (tmp_path / "training_log.jsonl").unlink()
+    log.on_train_begin(arguments, state, control)
+    assert (tmp_path / "training_log.jsonl").read_text(encoding="utf-8") == text

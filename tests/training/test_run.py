@@ -180,7 +180,7 @@ def test_a_loss_that_is_no_number_stops_the_run(make_recipe: MakeRecipe, tmp_pat
     recipe = make_recipe(
         f"output={tmp_path / 'model'}", *SHORT, "training.learning_rate=1e30", "training.lr_scheduler_type=constant"
     )
-    with pytest.raises(RunError, match=r"the loss became nan by step \d"):
+    with pytest.raises(RunError, match=r"the loss became nan in step \d"):
         train(recipe)
     assert not (tmp_path / "model" / "model.safetensors").exists()
 

@@ -13,19 +13,19 @@ from wenzhen.answering.engines.ctranslate2 import CTranslate2Engine
 from wenzhen.answering.engines.pytorch import PyTorchEngine
 from wenzhen.errors import RunError, UsageError
 from wenzhen.folders import check_output_folder, published_folder
-from wenzhen.models import DATASET_REPORT, EXPORTED_WEIGHTS, FIGURE, LOG_FILE, METRICS_FILE, PREDICTIONS_FILE
+from wenzhen.models import DATASET_REPORT, EXPORTED_WEIGHTS, FIGURE, METRICS_FILE, PREDICTIONS_FILE
 from wenzhen.recipe import RECIPE_FILE
 
 # How far the log-probability of a token may be from PyTorch's, by how the weights are written.
 TOLERANCES = {"float32": 1e-3, "float16": 0.1, "int8": 1.0}
-# What goes along from the model's folder. The metrics do not: they were measured on other weights.
+# What goes along from the model's folder. Not the metrics, which were measured on other weights, nor the training log,
+# which quotes validation questions.
 COMPANIONS = (
     "generation_config.json",
     "tokenizer.json",
     "tokenizer_config.json",
     RECIPE_FILE,
     DATASET_REPORT,
-    LOG_FILE,
     FIGURE,
 )
 # Of the configuration: what transformers loads the model by, which it cannot here.

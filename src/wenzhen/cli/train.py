@@ -55,12 +55,18 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("can't both --resume and --overwrite; choose one")
     recipe = load_recipe(arguments.recipe, arguments.overrides)
 
+    from wenzhen.training.interruption import Interrupted
+    from wenzhen.training.output import is_unfinished
     from wenzhen.training.run import train
 
     try:
         output = train(recipe, resume=arguments.resume, overwrite=arguments.overwrite)
-    except KeyboardInterrupt:
-        if (Path(recipe.output) / CHECKPOINTS).is_dir():
+    except Interrupted as stop:
+        if os.environ.get("RANK", "0") == "0":
+            print(f"{stop}; the same command with --resume goes on from there", file=sys.stderr)
+        return 128 + stop.number
+    except (KeyboardInterrupt, SystemExit):
+        if is_unfinished(Path(recipe.output)) and any((Path(recipe.output) / CHECKPOINTS).glob("checkpoint-*")):
             print("stopped; the same command with --resume goes on from the newest checkpoint", file=sys.stderr)
         raise
     if os.environ.get("RANK", "0") != "0":

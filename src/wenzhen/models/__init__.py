@@ -13,3 +13,5 @@ METRICS_FILE = "metrics.json"
 PREDICTIONS_FILE = "predictions.jsonl"
 # The folder inside it with the states that a run can go on from.
 CHECKPOINTS = "checkpoints"
+# The folder inside it that TensorBoard reads.
+TENSORBOARD = "tensorboard"

@@ -8,10 +8,33 @@ from typing import TYPE_CHECKING
 from transformers.utils import logging
 
 from wenzhen.errors import UsageError
+from wenzhen.models import EXPORTED_WEIGHTS
+from wenzhen.recipe import RECIPE_FILE
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
+
+
+def check_files(folder: Path, files: tuple[str, ...]) -> None:
+    """Refuse a folder that lacks a file.
+
+    Raises:
+        UsageError: it does; its message names what is missing and how to get it.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"no model folder {folder}; make one with: make quickstart, or wenzhen train RECIPE")
+    missing = [name for name in files if not (folder / name).is_file()]
+    if not missing:
+        return
+    if "model.safetensors" in missing and (folder / EXPORTED_WEIGHTS).is_file():
+        raise UsageError(
+            f"{folder} holds a model exported to CTranslate2, which PyTorch cannot load; name the folder that it was "
+            "exported from"
+        )
+    unfinished = EXPORTED_WEIGHTS not in missing and (folder / RECIPE_FILE).is_file()
+    hint = "; its training is unfinished: wenzhen train RECIPE --resume" if unfinished else ""
+    raise UsageError(f"{folder} is no model folder: it lacks {', '.join(missing)}{hint}")
 
 
 @contextmanager

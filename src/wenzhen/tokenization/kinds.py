@@ -71,9 +71,8 @@ def train_tokenizer(
 
 
 def train_character(texts: Iterable[str], vocab_size: int | None, min_frequency: int) -> Tokenizer:
-    """Give every character an id, from frequent to rare, then by code point."""
-    counts = count_characters(texts)
-    characters = sorted((c for c in counts if counts[c] >= min_frequency), key=lambda c: (-counts[c], c))
+    """Give every character an id."""
+    characters = characters_by_frequency(texts, min_frequency)
     if vocab_size is not None:
         characters = characters[: max(vocab_size - len(SPECIAL_TOKENS), 0)]
     if not characters:
@@ -81,6 +80,12 @@ def train_character(texts: Iterable[str], vocab_size: int | None, min_frequency:
             f"no character of the texts occurs {min_frequency} times or more; lower the minimum frequency"
         )
     return character_backend(numbered([*SPECIAL_TOKENS, *characters]))
+
+
+def characters_by_frequency(texts: Iterable[str], min_frequency: int) -> list[str]:
+    """Return the characters that are not too rare, from frequent to rare, then by code point."""
+    counts = count_characters(texts)
+    return sorted((c for c in counts if counts[c] >= min_frequency), key=lambda c: (-counts[c], c))
 
 
 def character_backend(vocabulary: dict[str, int]) -> Tokenizer:

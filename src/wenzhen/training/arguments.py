@@ -1,7 +1,5 @@
 """A recipe's training settings as transformers' arguments."""
 
-import dataclasses
-import sys
 from pathlib import Path
 
 import torch
@@ -10,15 +8,18 @@ from transformers import Seq2SeqTrainingArguments
 from wenzhen.models import CHECKPOINTS
 from wenzhen.recipe import Recipe
 
+# Settings that transformers has none of, or means otherwise.
+OWN_SETTINGS = ("max_tokens_per_batch", "pad_to_multiple_of", "early_stopping_patience", "report_to")
+
 
 def training_arguments(recipe: Recipe) -> Seq2SeqTrainingArguments:
-    """Translate the recipe's training settings; their names are transformers' own."""
-    values = dataclasses.asdict(recipe.training)
+    """Translate the recipe's training settings; all but [`OWN_SETTINGS`] have transformers' own names."""
+    values = {name: value for name, value in vars(recipe.training).items() if name not in OWN_SETTINGS}
     # transformers takes bf16 on a CPU only where it is told that a CPU is meant.
     values["use_cpu"] = values["use_cpu"] or not torch.accelerator.is_available()
     if values["bf16"] == "auto":
         values["bf16"] = supports_bf16(values["use_cpu"])
-    return Seq2SeqTrainingArguments(
+    arguments = Seq2SeqTrainingArguments(
         **values,
         output_dir=str(Path(recipe.output) / CHECKPOINTS),
         seed=recipe.seed,
@@ -29,12 +30,23 @@ def training_arguments(recipe: Recipe) -> Seq2SeqTrainingArguments:
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
         greater_is_better=False,
+        # transformers takes every argument for one that has "label" in its name.
+        label_names=["labels"],
         logging_first_step=True,
         logging_nan_inf_filter=False,
-        disable_tqdm=not sys.stderr.isatty(),
+        # How long early stopping has waited is part of a checkpoint.
+        restore_callback_states_from_checkpoint=True,
+        # The run shows its progress itself, and names itself to trackers.
+        disable_tqdm=True,
+        report_to="none",
+        project="wenzhen",
+        run_name=Path(recipe.output).name,
         ddp_find_unused_parameters=False,
         dataloader_pin_memory=not values["use_cpu"],
     )
+    # One process takes one GPU: several are a matter for `accelerate launch`, not for transformers' DataParallel.
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    return arguments
 
 
 def supports_bf16(use_cpu: bool = False) -> bool:

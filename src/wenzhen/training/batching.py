@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import tokenizers
 from datasets import Dataset, Features, List, Value
 from datasets.fingerprint import Hasher
@@ -21,7 +20,7 @@ from wenzhen.tokenization.texts import BATCH
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-COLUMNS = Features({"input_ids": List(Value("int32")), "labels": List(Value("int32")), "length": Value("int32")})
+COLUMNS = Features({"input_ids": List(Value("int32")), "labels": List(Value("int32"))})
 
 
 def encode_split(split: Dataset, tokenizer: "PreTrainedTokenizerFast", data: Data) -> Dataset:
@@ -31,7 +30,7 @@ def encode_split(split: Dataset, tokenizer: "PreTrainedTokenizerFast", data: Dat
     the tokens are kept in memory.
 
     Returns:
-        Columns `input_ids`, `labels`, and `length`: the tokens of both, by which the Trainer groups.
+        Columns `input_ids` and `labels`.
     """
     encoder = Encoder(tokenizer)
     key = fingerprint(split, encoder, data)
@@ -41,8 +40,7 @@ def encode_split(split: Dataset, tokenizer: "PreTrainedTokenizerFast", data: Dat
             question_text(title, question, data.with_title) for title, question in zip(titles, questions, strict=True)
         ]
         inputs, labels = encoder.pairs(asked, answers, data.max_question_length, data.max_answer_length)
-        length = pc.add(pc.list_value_length(inputs), pc.list_value_length(labels))
-        return pa.table({"input_ids": inputs, "labels": labels, "length": length})
+        return pa.table({"input_ids": inputs, "labels": labels})
 
     def tokenized(keep_in_memory: bool = False) -> Dataset:
         return split.map(

@@ -1,6 +1,7 @@
 """The model that a run begins with."""
 
 import dataclasses
+import math
 from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
@@ -9,15 +10,23 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast
 from wenzhen.errors import UsageError
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
-from wenzhen.recipe import Generation, Recipe
+from wenzhen.recipe import Generation, Model, Recipe
+
+# What a recipe says about a model, but for the family and where its weights come from.
+SHAPE = tuple(
+    field.name for field in dataclasses.fields(Model) if field.name not in ("family", "word_vectors", "from_")
+)
 
 
 def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> WenzhenForConditionalGeneration:
     """Make an untrained model of the recipe's shape and the tokenizer's vocabulary, and its way to answer."""
+    longest = max(recipe.data.max_question_length, recipe.data.max_answer_length)
+    multiple = recipe.training.pad_to_multiple_of
     config = WenzhenConfig(
         **model_shape(recipe),
         vocab_size=len(tokenizer),
-        max_position_embeddings=max(recipe.data.max_question_length, recipe.data.max_answer_length),
+        # Padding stands at positions too.
+        max_position_embeddings=math.ceil(longest / multiple) * multiple,
         pad_token_id=tokenizer.pad_token_id,
         unk_token_id=tokenizer.unk_token_id,
         bos_token_id=tokenizer.bos_token_id,
@@ -35,8 +44,7 @@ def model_shape(recipe: Recipe) -> dict[str, Any]:
     Raises:
         UsageError: they fit no model.
     """
-    shape = dataclasses.asdict(recipe.model)
-    del shape["family"], shape["word_vectors"]
+    shape = {name: getattr(recipe.model, name) for name in SHAPE}
     try:
         WenzhenConfig(**shape)
     except StrictDataclassError as error:

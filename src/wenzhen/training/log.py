@@ -1,4 +1,4 @@
-"""What a run leaves to read: its losses as JSON lines and as a figure."""
+"""What a run leaves to read of its course: losses and example answers as JSON lines."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from wenzhen.errors import RunError
 from wenzhen.models import LOG_FILE
 
-# Times are left out, so that the same run twice gives the same log.
+# Of an entry with a loss. Times are left out, so that the same run twice gives the same log.
 KEYS = (
     "step",
     "epoch",
@@ -21,6 +21,9 @@ KEYS = (
     "eval_perplexity",
     "eval_padded_loss",
 )
+# The key of a list of questions with their answers; it stands in entries of its own.
+EXAMPLES = "examples"
+EXAMPLE_KEYS = ("question", "reference", "answer")
 
 
 class TrainingLog(TrainerCallback):
@@ -34,7 +37,7 @@ class TrainingLog(TrainerCallback):
     ) -> None:
         """Start the file with what a resumed run has logged before."""
         if state.is_world_process_zero:
-            self.file.write_text("".join(map(log_line, state.log_history)), encoding="utf-8")
+            self.file.write_text("".join(map(entry_line, state.log_history)), encoding="utf-8")
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Add the newest entry.
@@ -49,36 +52,37 @@ class TrainingLog(TrainerCallback):
                 "training.learning_rate or raise training.warmup_steps (earlier checkpoints are kept)"
             )
         if state.is_world_process_zero:
-            with self.file.open("a", encoding="utf-8") as file:
-                file.write(log_line(entry))
+            self.write(entry)
+
+    def add_examples(self, state: TrainerState, examples: list[dict[str, str]]) -> None:
+        """Add questions and what the model answers to them now; the checkpoints keep them as they keep the losses."""
+        state.log_history.append({"step": state.global_step, "epoch": state.epoch, EXAMPLES: examples})
+        self.write(state.log_history[-1])
+
+    def write(self, entry: dict[str, Any]) -> None:
+        """Add an entry to the file."""
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(entry_line(entry))
+
+
+def entry_line(entry: dict[str, Any]) -> str:
+    """Return a log entry as a line."""
+    if EXAMPLES not in entry:
+        return log_line(entry)
+    # A checkpoint gives the keys back in the order of the alphabet.
+    examples = [{key: example[key] for key in EXAMPLE_KEYS} for example in entry[EXAMPLES]]
+    line = {"step": entry["step"], "epoch": entry["epoch"], EXAMPLES: examples}
+    return json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def log_line(entry: dict[str, Any]) -> str:
-    """Return a log entry as a line; entries without a loss, as the run's summary, are none."""
+    """Return a log entry with a loss as a line; any other, as the run's summary, is none."""
     if "loss" not in entry and "eval_loss" not in entry:
         return ""
     return json.dumps({key: entry[key] for key in KEYS if key in entry}) + "\n"
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
-    """Read a model folder's log."""
-    return [json.loads(line) for line in (folder / LOG_FILE).read_text(encoding="utf-8").splitlines()]
-
-
-def draw_losses(entries: list[dict[str, Any]], file: Path) -> None:
-    """Draw training and validation loss against steps (the thesis' figure 4.1)."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.add_subplot()
-    for key, label, style in (("loss", "training", "-"), ("eval_loss", "validation", "o-")):
-        points = [(entry["step"], entry[key]) for entry in entries if key in entry]
-        if points:
-            axes.plot(*zip(*points, strict=True), style, label=label, markersize=4)
-    axes.set_xlabel("optimizer steps")
-    axes.set_ylabel("loss (nats per real token)")
-    axes.grid(alpha=0.3)
-    if axes.lines:
-        axes.legend()
-    file.parent.mkdir(exist_ok=True)
-    figure.savefig(file, dpi=150)
+    """Read the losses of a model folder's log; the example answers between them are left out."""
+    entries = map(json.loads, (folder / LOG_FILE).read_text(encoding="utf-8").splitlines())
+    return [entry for entry in entries if not (isinstance(entry, dict) and EXAMPLES in entry)]

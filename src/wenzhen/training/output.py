@@ -1,26 +1,40 @@
 """A run's output folder: what may stand in it, and how it is begun, gone on with and finished."""
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
+from safetensors import SafetensorError
+from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast
-from transformers.trainer import TRAINER_STATE_NAME
 
 from wenzhen.corpus.schema import REPORT_FILE
-from wenzhen.errors import UsageError
-from wenzhen.models import CHECKPOINTS, DATASET_REPORT, FIGURE, LOG_FILE, MODEL_FILES, PREDICTIONS_FILE
+from wenzhen.errors import RunError, UsageError
+from wenzhen.models import (
+    CHECKPOINTS,
+    DATASET_REPORT,
+    FIGURE,
+    LOG_FILE,
+    MODEL_FILES,
+    PREDICTIONS_FILE,
+    TENSORBOARD,
+)
 from wenzhen.models.saving import save_with_code
 from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
-from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe, settings
+from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
 from wenzhen.tokenization import save_tokenizer
+from wenzhen.training.checkpoints import DRAFT, CheckpointFolder, discard, synchronize
 
 # What a model folder may hold, as patterns; the first one marks it as ours.
 CONTENTS = (
     RECIPE_FILE,
     CHECKPOINTS,
     "figures",
+    TENSORBOARD,
     LOG_FILE,
     "*.json",
     "*.safetensors",
@@ -35,6 +49,7 @@ MACHINE_SETTINGS = (
     "per_device_train_batch_size",
     "per_device_eval_batch_size",
     "gradient_accumulation_steps",
+    "max_tokens_per_batch",
     "activation_checkpointing",
     "dataloader_num_workers",
     "use_cpu",
@@ -48,7 +63,7 @@ def is_unfinished(output: Path) -> bool:
 
 
 def find_checkpoint(output: Path, recipe: Recipe) -> str:
-    """Return the newest checkpoint of an interrupted run of the recipe.
+    """Return the newest checkpoint of an interrupted run of the recipe that is whole; broken ones are named.
 
     Raises:
         UsageError: there is none, the run has finished, or it was another run.
@@ -61,26 +76,55 @@ def find_checkpoint(output: Path, recipe: Recipe) -> str:
     changed = [f"{key} was {begun[key]}, not {wanted[key]}" for key in begun if begun[key] != wanted[key]]
     if changed:
         raise UsageError(f"the run in {output} began with another recipe: {'; '.join(changed)}")
-    checkpoints = sorted((output / CHECKPOINTS).glob("checkpoint-*"), key=lambda path: -int(path.name.split("-")[1]))
-    # The trainer's state is written last: a checkpoint without it was torn, and the one before it is taken.
-    whole = next((path for path in checkpoints if (path / TRAINER_STATE_NAME).is_file()), None)
-    if whole is None:
+    # One process looks, and all take the same.
+    found: list[Path | None] = [None]
+    if PartialState().is_main_process:
+        found = [newest_checkpoint(CheckpointFolder(output / CHECKPOINTS))]
+    (checkpoint,) = broadcast_object_list(found)
+    if checkpoint is None:
         raise UsageError(f"the run in {output} stopped before its first checkpoint; start it again with --overwrite")
-    return str(whole)
+    return str(checkpoint)
+
+
+def newest_checkpoint(checkpoints: CheckpointFolder) -> Path | None:
+    """Clear up after a killed run and return its newest checkpoint that is whole; broken ones are named.
+
+    Raises:
+        UsageError: there are checkpoints, and all of them are broken.
+    """
+    checkpoints.finish_drafts()
+    for step in reversed(checkpoints.steps()):
+        fault = checkpoints.find_fault(step)
+        if fault is None:
+            return checkpoints.place(step)
+        tqdm.write(f"skipped     {checkpoints.place(step)}: {fault}", file=sys.stderr)
+    if checkpoints.steps():
+        raise UsageError(f"no checkpoint in {checkpoints.folder} is whole; start the run again with --overwrite")
+    return None
 
 
 def fixed_settings(recipe: Recipe) -> Iterator[tuple[str, Any]]:
     """Yield the settings that a resumed run must share with its beginning, by their dotted keys."""
-    for key, _, _ in settings():
+    for key, value in recipe.items():
         section, _, name = key.rpartition(".")
         if section != "evaluation" and key != "output" and name not in MACHINE_SETTINGS:
-            yield key, getattr(getattr(recipe, section) if section else recipe, name)
+            yield key, value
 
 
 def prepare_output_folder(output: Path, recipe: Recipe, resume: bool) -> None:
     """Put the recipe into the output folder, emptied unless the run is resumed; by it a later run knows the folder."""
-    if output.exists() and not resume:
-        for path in output.iterdir():
+    if resume:
+        # In one step: without it the checkpoints beside it would be nobody's.
+        draft = output / CHECKPOINTS / f"{DRAFT}recipe"
+        draft.mkdir(parents=True, exist_ok=True)
+        recipe.save(draft)
+        synchronize(draft / RECIPE_FILE)
+        (draft / RECIPE_FILE).replace(output / RECIPE_FILE)
+        discard(draft)
+        return
+    if output.exists():
+        # The recipe goes last: as long as anything else stands there, the folder is known by it.
+        for path in sorted(output.iterdir(), key=lambda path: path.name == RECIPE_FILE):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     output.mkdir(parents=True, exist_ok=True)
     recipe.save(output)
@@ -89,12 +133,24 @@ def prepare_output_folder(output: Path, recipe: Recipe, resume: bool) -> None:
 def save_model(
     model: WenzhenForConditionalGeneration, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, output: Path
 ) -> None:
-    """Write what `AutoModelForSeq2SeqLM` and `AutoTokenizer` load, here or, with the code beside it, anywhere."""
+    """Write what `AutoModelForSeq2SeqLM` and `AutoTokenizer` load, here or, with the code beside it, anywhere.
+
+    Raises:
+        RunError: the disk does not take it.
+    """
     # The Trainer switches the cache off in the config for training.
     model.config.use_cache = True
-    save_with_code(model, output)
     tokenizer.model_max_length = recipe.data.max_question_length
-    save_tokenizer(tokenizer, output)
+    try:
+        save_with_code(model, output)
+        save_tokenizer(tokenizer, output)
+        for name in MODEL_FILES:
+            synchronize(output / name)
+    except (OSError, SafetensorError) as error:
+        raise RunError(
+            f"the model cannot be written to {output}: {error}; the checkpoints are intact: make room, and the same "
+            "command with --resume writes it"
+        ) from error
     report = Path(recipe.data.dataset) / REPORT_FILE
     if report.is_file():
         shutil.copyfile(report, output / DATASET_REPORT)

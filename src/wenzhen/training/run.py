@@ -1,24 +1,42 @@
 """Training: a recipe in, a model folder out."""
 
+import gc
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from datasets import Dataset
 from tqdm import tqdm
-from transformers import DataCollatorForSeq2Seq, set_seed
+from transformers import (
+    DataCollatorForSeq2Seq,
+    EarlyStoppingCallback,
+    PreTrainedTokenizerFast,
+    PrinterCallback,
+    Seq2SeqTrainingArguments,
+    TrainerCallback,
+    set_seed,
+)
 from transformers.utils import logging
 
 from wenzhen.corpus.loading import load_split
 from wenzhen.errors import UsageError
 from wenzhen.folders import check_output_folder
 from wenzhen.models import FIGURE
-from wenzhen.recipe import Recipe
+from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
+from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
 from wenzhen.tokenization import load_tokenizer
 from wenzhen.training.arguments import training_arguments
 from wenzhen.training.batching import encode_split, sample_split
-from wenzhen.training.initial_model import build_model, model_shape
-from wenzhen.training.log import TrainingLog, draw_losses, read_log
+from wenzhen.training.examples import ExampleAnswers
+from wenzhen.training.figure import draw_losses
+from wenzhen.training.initial_model import build_model, generation_config, model_shape
+from wenzhen.training.log import TrainingLog, read_log
+from wenzhen.training.order import Order, training_order
 from wenzhen.training.output import CONTENTS, find_checkpoint, is_unfinished, prepare_output_folder, save_model
+from wenzhen.training.pretrained import Pretrained, adopt_shape, check_shape, load_pretrained, take_over
+from wenzhen.training.progress import Progress
+from wenzhen.training.trackers import check_tracker, tracker
 from wenzhen.training.trainer import WenzhenTrainer, answer_statistics, exact_metrics
 from wenzhen.training.word_vectors import count_word_vectors, initialize_embeddings
 
@@ -35,77 +53,209 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
         The model folder, ready for `AutoModelForSeq2SeqLM`.
 
     Raises:
-        UsageError: dataset, tokenizer or output folder are not usable.
+        UsageError: dataset, tokenizer, the model to begin with or output folder are not usable.
     """
     output = Path(recipe.output)
-    shape = model_shape(recipe)
-    if recipe.model.word_vectors and not resume:
-        count_word_vectors(Path(recipe.model.word_vectors), shape["d_model"])
-    checkpoint = find_checkpoint(output, recipe) if resume else None
-    if not resume and not overwrite and is_unfinished(output):
-        raise UsageError(f"{output} holds an unfinished run; add --resume to go on, or --overwrite to start again")
-    if not resume:
-        check_output_folder(output, CONTENTS, overwrite)
-    tokenizer = load_tokenizer(Path(recipe.data.tokenizer))
+    check_tracker(recipe.training.report_to)
+    recipe, pretrained = find_beginning(recipe, resume)
+    arguments = training_arguments(recipe)
+    checkpoint = check_output(recipe, resume, overwrite)
+    tokenizer = find_tokenizer(recipe, pretrained, checkpoint)
     splits = {name: load_split(Path(recipe.data.dataset), name) for name in ("train", "validation")}
 
     logging.disable_progress_bar()  # of transformers' file reading and writing; the training's own bar stays
-    arguments = training_arguments(recipe)
     # One process of each machine writes the cache, the others read it.
     with arguments.main_process_first(desc="tokenizing"):
         encoded = {name: encode_split(split, tokenizer, recipe.data) for name, split in splits.items()}
     encoded["train"] = sample_split(encoded["train"], recipe.data.max_samples, recipe.seed)
+    encoded["validation"] = sample_split(encoded["validation"], recipe.data.max_validation_samples, recipe.seed)
+    settings = recipe.training
+    order = training_order(encoded["train"], arguments, settings.max_tokens_per_batch, settings.pad_to_multiple_of)
     set_seed(recipe.seed)
     model = build_model(recipe, tokenizer)
-    # A resumed run takes its embeddings from the checkpoint.
-    if recipe.model.word_vectors and not resume:
-        found = initialize_embeddings(model, tokenizer, Path(recipe.model.word_vectors))
-        if arguments.process_index == 0:
-            tqdm.write(f"{'vectors':<12}{found:,} of {len(tokenizer):,} tokens, from {recipe.model.word_vectors}")
+    # A resumed run takes its weights from the checkpoint.
+    origin = "" if resume else initialize(model, tokenizer, recipe, pretrained)
     # An earlier model goes only now that all that can be wrong with the request has been looked at.
-    with arguments.main_process_first(desc="preparing the output folder"):
+    with arguments.main_process_first(local=False, desc="preparing the output folder"):
         if arguments.process_index == 0:
             prepare_output_folder(output, recipe, resume)
-    trainer = WenzhenTrainer(
-        model=model,
-        args=arguments,
-        train_dataset=encoded["train"],
-        eval_dataset=encoded["validation"],
-        data_collator=DataCollatorForSeq2Seq(tokenizer, model=model),
-        processing_class=tokenizer,
-        compute_metrics=exact_metrics,
-        preprocess_logits_for_metrics=answer_statistics,
-        callbacks=[TrainingLog(output)],
-    )
+    splits["train"] = sample_split(splits["train"], recipe.data.max_samples, recipe.seed)
+    trainer = make_trainer(recipe, arguments, model, tokenizer, encoded, order, splits)
     if trainer.is_world_process_zero():
-        tqdm.write(start_block(recipe, trainer))
+        tqdm.write(start_block(recipe, trainer, origin))
     trainer.train(resume_from_checkpoint=checkpoint)
+    # Where each process holds a part of the weights, all have to bring them together.
+    weights = trainer.accelerator.get_state_dict(trainer.model) if trainer.is_fsdp_enabled else None
     if trainer.is_world_process_zero():
-        save_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, recipe, output)
-        draw_losses(read_log(output), output / FIGURE)
+        if weights is not None:
+            model = build_model(recipe, tokenizer)
+            model.load_state_dict(weights)
+        save_model(model, tokenizer, recipe, output)
+        # By the name of the picture, which comes last, a run is known to have finished.
+        draft = (output / FIGURE).with_stem(f".{Path(FIGURE).stem}")
+        draw_losses({output.resolve().name: read_log(output)}, draft)
+        draft.replace(output / FIGURE)
     arguments.distributed_state.wait_for_everyone()
+    # Were the wrapped model to let go of the processes' group last, PyTorch could wait for itself for ever.
+    del trainer
+    gc.collect()
     arguments.distributed_state.destroy_process_group()
     return output
 
 
-def start_block(recipe: Recipe, trainer: WenzhenTrainer) -> str:
-    """Say what is about to be trained, on what, for how long."""
-    arguments = trainer.args
-    forward = arguments.train_batch_size * arguments.world_size
-    batch = forward * arguments.gradient_accumulation_steps
-    steps_per_epoch = math.ceil(
-        math.ceil(len(trainer.train_dataset) / forward) / arguments.gradient_accumulation_steps
+def find_beginning(recipe: Recipe, resume: bool) -> tuple[Recipe, Pretrained | None]:
+    """Return the recipe with the shape of the model that it begins with, if it does, and that model.
+
+    A resumed run needs the model no more: its shape is in the recipe that lies in the output folder.
+
+    Raises:
+        UsageError: the model cannot be begun with, or the recipe's own shape is impossible.
+    """
+    if recipe.model.from_ is None:
+        model_shape(recipe)
+        return recipe, None
+    if recipe.model.word_vectors:
+        raise UsageError("can't begin with both model.word_vectors and model.from; choose one")
+    if resume:
+        begun = Path(recipe.output) / RECIPE_FILE
+        return (adopt_shape(recipe, vars(load_recipe(str(begun)).model)) if begun.is_file() else recipe), None
+    if Path(recipe.model.from_).resolve().is_relative_to(Path(recipe.output).resolve()):
+        raise UsageError(f"the output {recipe.output} holds the model to begin with; name another folder")
+    pretrained = load_pretrained(recipe.model.from_)
+    recipe = adopt_shape(recipe, pretrained.model.config.to_dict())
+    check_shape(recipe, pretrained)
+    return recipe, pretrained
+
+
+def check_output(recipe: Recipe, resume: bool, overwrite: bool) -> str | None:
+    """Return the checkpoint to go on from, or refuse an output folder that would destroy something.
+
+    Raises:
+        UsageError: see [`find_checkpoint`] and [`check_output_folder`]; or a run there is unfinished.
+    """
+    output = Path(recipe.output)
+    if resume:
+        return find_checkpoint(output, recipe)
+    if recipe.model.word_vectors:
+        count_word_vectors(Path(recipe.model.word_vectors), recipe.model.d_model)
+    if not overwrite and is_unfinished(output):
+        raise UsageError(f"{output} holds an unfinished run; add --resume to go on, or --overwrite to start again")
+    check_output_folder(output, CONTENTS, overwrite)
+    return None
+
+
+def find_tokenizer(recipe: Recipe, pretrained: Pretrained | None, checkpoint: str | None) -> PreTrainedTokenizerFast:
+    """Load the tokenizer, which may be that of the model to begin with.
+
+    Raises:
+        UsageError: see [`load_tokenizer`].
+    """
+    if recipe.data.tokenizer != recipe.model.from_:
+        return load_tokenizer(Path(recipe.data.tokenizer))
+    # Its checkpoints have it too.
+    return pretrained.tokenizer if pretrained else load_tokenizer(Path(str(checkpoint)))
+
+
+def initialize(
+    model: WenzhenForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerFast,
+    recipe: Recipe,
+    pretrained: Pretrained | None,
+) -> str:
+    """Give a fresh model what it begins with besides random weights, and say what that is."""
+    if pretrained is not None:
+        taken = take_over(pretrained, model, tokenizer)
+        return f"{pretrained.name}, and its vectors for {taken:,} of {len(tokenizer):,} tokens"
+    if recipe.model.word_vectors:
+        found = initialize_embeddings(model, tokenizer, Path(recipe.model.word_vectors))
+        return f"{recipe.model.word_vectors}, vectors for {found:,} of {len(tokenizer):,} tokens"
+    return ""
+
+
+def make_trainer(
+    recipe: Recipe,
+    arguments: Seq2SeqTrainingArguments,
+    model: WenzhenForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerFast,
+    encoded: dict[str, Dataset],
+    order: Order,
+    splits: dict[str, Dataset],
+) -> WenzhenTrainer:
+    """Put together what a run consists of.
+
+    Args:
+        recipe: the run's.
+        arguments: the recipe's, as transformers takes them.
+        model: to be trained.
+        tokenizer: the model's.
+        encoded: the splits `train` and `validation` as tokens.
+        order: of the pairs to train on.
+        splits: the consultations themselves, those to train on in the order of their tokens.
+    """
+    multiple = recipe.training.pad_to_multiple_of
+    trainer = WenzhenTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=encoded["train"],
+        order=order,
+        pair_ids=splits["train"]["id"],
+        eval_dataset=encoded["validation"],
+        data_collator=DataCollatorForSeq2Seq(
+            tokenizer, model=model, pad_to_multiple_of=multiple if multiple > 1 else None
+        ),
+        processing_class=tokenizer,
+        compute_metrics=exact_metrics,
+        preprocess_logits_for_metrics=answer_statistics,
+        callbacks=make_callbacks(recipe, model, tokenizer, len(encoded["train"]), splits["validation"]),
     )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def make_callbacks(
+    recipe: Recipe,
+    model: WenzhenForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerFast,
+    pairs: int,
+    validation: Dataset,
+) -> list[TrainerCallback]:
+    """Return what happens beside the training, in the order in which it happens."""
+    output, examples = Path(recipe.output), recipe.evaluation.examples
+    log = TrainingLog(output)
+    callbacks: list[TrainerCallback] = [log]
+    if examples:
+        # Beams would take many times as long.
+        greedy = generation_config(
+            replace(recipe.generation, num_beams=1), model.config, recipe.data.max_answer_length
+        )
+        asked = sample_split(validation, examples, recipe.seed)
+        callbacks.append(ExampleAnswers(asked, recipe.data, tokenizer, greedy, log))
+    # It adds the speed to what trackers get.
+    callbacks += [Progress(pairs), *tracker(recipe.training.report_to, output)]
+    if recipe.training.early_stopping_patience:
+        callbacks.append(EarlyStoppingCallback(recipe.training.early_stopping_patience))
+    return callbacks
+
+
+def start_block(recipe: Recipe, trainer: WenzhenTrainer, origin: str) -> str:
+    """Say what is about to be trained, on what, for how long; `origin` is what it begins with, if anything."""
+    arguments = trainer.args
+    passes = arguments.world_size * arguments.gradient_accumulation_steps
+    size = f"{passes * arguments.train_batch_size:,} pairs"
+    if recipe.training.max_tokens_per_batch > 0:
+        size = f"up to {passes * recipe.training.max_tokens_per_batch:,} tokens"
+    steps_per_epoch = len(trainer.order)
     steps = arguments.max_steps if arguments.max_steps > 0 else math.ceil(arguments.num_train_epochs * steps_per_epoch)
     rows: Sequence[tuple[str, str]] = (
+        ("begins with", origin),
         ("parameters", f"{trainer.model.num_parameters():,}"),
         ("vocabulary", f"{trainer.model.config.vocab_size:,} tokens"),
         ("pairs", f"{len(trainer.train_dataset):,} to train on, {len(trainer.eval_dataset):,} to validate"),
-        ("steps", f"{steps:,} of {batch} pairs ({steps / steps_per_epoch:.1f} epochs)"),
+        ("steps", f"{steps:,} of {size} ({steps / steps_per_epoch:.1f} epochs)"),
         (
             "device",
             f"{arguments.device.type}, {arguments.world_size} process(es), {'bf16' if arguments.bf16 else 'fp32'}",
         ),
         ("output", recipe.output),
     )
-    return "\n".join(f"{name:<12}{value}" for name, value in rows)
+    return "\n".join(f"{name:<12}{value}" for name, value in rows if value)

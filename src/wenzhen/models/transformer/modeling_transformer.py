@@ -816,12 +816,12 @@ class WenzhenForConditionalGeneration(WenzhenPreTrainedModel, GenerationMixin):
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         if loss_only:
+            if labels is None:
+                raise ValueError("`loss_only` needs `labels`.")
             # A loss depends on all positions up to a row's last label.
-            packing = WenzhenPacking((labels != -100).flip(1).cumsum(1).flip(1) > 0)
-            # Outputs that are given are not packed.
-            packs_questions = attention_mask is not None and encoder_outputs is None
-            encoder_packing = WenzhenPacking(attention_mask.bool()) if packs_questions else None
-            kwargs |= {"packing": packing, "encoder_packing": encoder_packing}
+            kwargs["packing"] = packing = WenzhenPacking(labels.ne(-100).flip(1).cumsum(1).flip(1) > 0)
+            if attention_mask is not None and encoder_outputs is None:
+                kwargs["encoder_packing"] = WenzhenPacking(attention_mask.bool())
         outputs = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,

@@ -1,0 +1,144 @@
+"""Fine-tuning: a run that begins with the weights of a trained model, whatever its vocabulary is."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HFValidationError
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from wenzhen.errors import UsageError
+from wenzhen.models import MODEL_FILES
+from wenzhen.models.loading import check_files, load_model
+from wenzhen.recipe import Recipe
+from wenzhen.tokenization import load_tokenizer
+from wenzhen.training.initial_model import SHAPE
+
+# The parts of a model that have a row for each token, and those that may have one for each position.
+VOCABULARY = ("shared", "embed_tokens", "lm_head")
+POSITIONS = "positions"
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A trained model and its tokenizer, by the name that the recipe has for it."""
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+
+
+def load_pretrained(name: str) -> Pretrained:
+    """Load a model to begin with.
+
+    Args:
+        name: a model folder, or `OWNER/NAME` on the Hub.
+
+    Raises:
+        UsageError: there is none, it is damaged, or of none of our families.
+    """
+    folder = Path(name) if Path(name).exists() else fetch(name)
+    check_files(folder, MODEL_FILES)
+    model = load_model(folder, torch.float32)
+    tokenizer = load_tokenizer(folder)
+    if len(tokenizer) > model.config.vocab_size:
+        raise UsageError(
+            f"the tokenizer in {folder} has {len(tokenizer):,} tokens, its model {model.config.vocab_size:,}"
+        )
+    return Pretrained(name, model, tokenizer)
+
+
+def fetch(name: str) -> Path:
+    """Fetch a model's files from the Hub, its code left out, or take them from the cache.
+
+    Raises:
+        UsageError: there is no such model, or it cannot be fetched.
+    """
+    try:
+        return Path(snapshot_download(name, allow_patterns=list(MODEL_FILES)))
+    except HFValidationError as error:
+        raise UsageError(f"model.from: there is no folder {name}, and no model on the Hub has such a name") from error
+    # An HTTP library's own errors come through.
+    except Exception as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise UsageError(
+            f"model.from: there is no folder {name}, and the Hub's model of that name cannot be fetched: {reason}"
+        ) from error
+
+
+def adopt_shape(recipe: Recipe, shape: Mapping[str, Any]) -> Recipe:
+    """Return the recipe with the shape of an earlier model, except for what the recipe's file or overrides give."""
+    taken = {name: shape[name] for name in SHAPE if f"model.{name}" not in recipe.given}
+    return replace(recipe, model=replace(recipe.model, **taken))
+
+
+def check_shape(recipe: Recipe, pretrained: Pretrained) -> None:
+    """Refuse a recipe that asks for another shape than that of the model it begins with; dropout has no weights.
+
+    Raises:
+        UsageError: it does.
+    """
+    pairs = {name: (getattr(pretrained.model.config, name), getattr(recipe.model, name)) for name in SHAPE}
+    del pairs["dropout"]
+    other = [f"model.{name} is {own} there, not {asked}" for name, (own, asked) in pairs.items() if own != asked]
+    if other:
+        raise UsageError(
+            f"the run cannot begin with {pretrained.name}: {', '.join(other)}; leave keys of the shape out, and it is "
+            "taken from there"
+        )
+
+
+@torch.no_grad()
+def take_over(pretrained: Pretrained, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> int:
+    """Put a trained model's weights into a fresh one of the same shape.
+
+    Tokens that both tokenizers have keep their vectors, whatever their ids; those that only the new one has stay as
+    they are. So do learned positions beyond the trained model's last.
+
+    Args:
+        pretrained: where the weights come from.
+        model: the fresh model.
+        tokenizer: the fresh model's.
+
+    Returns:
+        How many tokens have kept their vectors.
+    """
+    theirs, ours = tokens_by_meaning(pretrained.tokenizer, tokenizer)
+    shared = [(theirs[token], ours[token]) for token in ours if token in theirs]
+    old, new = torch.tensor(shared).unbind(1)
+    weights = pretrained.model.state_dict()
+    for name, weight in model.state_dict().items():
+        part = name.split(".")[-2]
+        if part in VOCABULARY:
+            weight[new] = weights[name][old]
+        elif part == POSITIONS:
+            rows = min(len(weight), len(weights[name]))
+            weight[:rows] = weights[name][:rows]
+        else:
+            weight.copy_(weights[name])
+    return len(shared)
+
+
+def tokens_by_meaning(*tokenizers: PreTrainedTokenizerFast) -> list[dict[str, int]]:
+    """Return each tokenizer's ids by what stands for the same in all of them.
+
+    That is the token itself where all tokenizers read tokens alike, and otherwise its text, which a part of a
+    character has none of.
+    """
+    decoders = [json.loads(tokenizer.backend_tokenizer.to_str())["decoder"] for tokenizer in tokenizers]
+    vocabularies: list[dict[str, int]] = [tokenizer.get_vocab() for tokenizer in tokenizers]
+    if all(decoder == decoders[0] for decoder in decoders):
+        return vocabularies
+    texts: list[dict[str, int]] = []
+    for tokenizer, vocabulary in zip(tokenizers, vocabularies, strict=True):
+        ids: dict[str, int] = {}
+        for token, index in sorted(vocabulary.items(), key=lambda item: item[1]):
+            text = token if index in tokenizer.all_special_ids else tokenizer.decode([index])
+            if "\N{REPLACEMENT CHARACTER}" not in text:
+                ids.setdefault(text, index)
+        texts.append(ids)
+    return texts
