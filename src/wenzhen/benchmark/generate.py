@@ -15,7 +15,7 @@ from wenzhen.answering.decoding import DECODINGS
 from wenzhen.benchmark.backends import Answers, Backend, CTranslate2Backend, Task, TorchBackend
 from wenzhen.benchmark.machine import describe_machine, package_versions
 from wenzhen.benchmark.peer import make_marian
-from wenzhen.benchmark.subject import Subject
+from wenzhen.benchmark.subject import Subject, describe_shape
 from wenzhen.benchmark.timing import alternate, ratio, spread
 from wenzhen.errors import UsageError
 
@@ -23,16 +23,6 @@ from wenzhen.errors import UsageError
 PEER, PEER_NAME = "marian", "MarianMTModel"
 # How many answers, and how long ones, are compared to see whether all backends compute the same.
 COMPARED, COMPARED_TOKENS = 32, 64
-SHAPE = (
-    "encoder_layers",
-    "decoder_layers",
-    "d_model",
-    "attention_heads",
-    "d_ff",
-    "activation_function",
-    "vocab_size",
-    "max_position_embeddings",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,4 +230,4 @@ def describe_model(subject: Subject) -> dict[str, Any]:
     """Return where the weights come from, the shape, and the number of parameters."""
     config = subject.model.config
     parameters = sum(parameter.numel() for parameter in subject.model.parameters())
-    return {"weights": subject.origin, **{name: getattr(config, name) for name in SHAPE}, "parameters": parameters}
+    return {"weights": subject.origin, **describe_shape(config), "parameters": parameters}

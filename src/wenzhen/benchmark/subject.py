@@ -4,6 +4,7 @@ import itertools
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
@@ -18,6 +19,16 @@ from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
+SHAPE = (
+    "encoder_layers",
+    "decoder_layers",
+    "d_model",
+    "attention_heads",
+    "d_ff",
+    "activation_function",
+    "vocab_size",
+    "max_position_embeddings",
+)
 
 
 @dataclass(frozen=True)
@@ -89,3 +100,8 @@ def character_tokenizer(texts: list[str], config: WenzhenConfig) -> PreTrainedTo
         eos_token=eos,
         model_max_length=config.max_position_embeddings,
     )
+
+
+def describe_shape(config: WenzhenConfig) -> dict[str, Any]:
+    """Return the settings that say how large a model is."""
+    return {name: getattr(config, name) for name in SHAPE}

@@ -11,6 +11,8 @@ from wenzhen.errors import UsageError
 # Both search without drawing lots, so that all engines can write the same.
 SEARCHES = tuple(name for name, decoding in DECODINGS.items() if not decoding.do_sample)
 DTYPES = ("float32", "bfloat16", "float16")
+TRAINING_DTYPES = ("float32", "bfloat16")
+GPU_STEPS = 200
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -38,30 +40,42 @@ def add_parser(verbs: Verbs) -> None:
     )
     add_json(generate)
     generate.set_defaults(run=run_generate)
+    train = kinds.add_parser("train", help="training steps: wenzhen train against MarianMTModel under the Trainer")
+    train.add_argument("--batch-size", type=int, default=32, help="pairs in a step (default: %(default)s)")
+    train.add_argument("--steps", type=int, help="of a repeat (default: 6; 200 on a GPU)")
+    train.add_argument("--repeats", type=int, default=3, help="rounds of all contestants (default: %(default)s)")
+    train.add_argument("--device", choices=("cpu", "cuda"), help="(default: the GPU where there is one)")
+    train.add_argument(
+        "--dtype",
+        choices=("auto", *TRAINING_DTYPES),
+        default="auto",
+        help="of all but the defaults (default: bfloat16 where the machine has it)",
+    )
+    train.add_argument("--d-model", type=int, help="width of the model, d_ff four times as much (default: 512)")
+    train.add_argument("--layers", type=int, help="of each side (default: 6)")
+    train.add_argument("--compile", action="store_true", help="compile the networks; not the defaults'")
+    train.add_argument(
+        "--activation-checkpointing", action="store_true", help="recompute activations; not in the defaults"
+    )
+    train.add_argument("--dataset", type=Path, help="take pairs from this dataset folder (default: random pairs)")
+    train.add_argument("--tokenizer", type=Path, help="tokenizer folder, with --dataset")
+    train.add_argument("--profile", action="store_true", help="say where the time of our steps goes")
+    add_json(train)
+    train.set_defaults(run=run_train)
 
 
 def run_generate(arguments: argparse.Namespace) -> int:
     """Measure and print."""
-    for name, values in (
-        ("tokens", [arguments.tokens]),
-        ("batch-size", arguments.batch_size),
-        ("repeats", [arguments.repeats]),
-    ):
-        if min(values) < 1:
-            raise UsageError(f"--{name} must be at least 1, got {min(values)}")
+    check_counts(arguments, "tokens", "batch-size", "repeats")
     if arguments.model and not arguments.model.is_dir():
         raise UsageError(f"no model folder {arguments.model}; make one with: make quickstart, or wenzhen train RECIPE")
-
-    import torch
 
     from wenzhen.benchmark.generate import Case, Plan, benchmark_generation
     from wenzhen.benchmark.subject import load_subject, random_subject
     from wenzhen.benchmark.table import generation_table
     from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 
-    device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UsageError("--device cuda: PyTorch finds no GPU here; leave it out, or use cpu")
+    device = choose_device(arguments.device)
     plan = Plan(
         cases=tuple(
             Case(size, arguments.decoding or ("greedy" if size == 1 else "beam")) for size in arguments.batch_size
@@ -79,3 +93,64 @@ def run_generate(arguments: argparse.Namespace) -> int:
     result = benchmark_generation(subject, plan)
     print(json.dumps(result, ensure_ascii=False) if arguments.json else generation_table(result))
     return 0
+
+
+def run_train(arguments: argparse.Namespace) -> int:
+    """Measure and print."""
+    check_counts(arguments, "batch-size", "steps", "repeats", "d-model", "layers")
+    if bool(arguments.dataset) != bool(arguments.tokenizer):
+        raise UsageError("--dataset and --tokenizer go together: give both, or neither for random pairs")
+
+    from huggingface_hub.errors import StrictDataclassError
+
+    from wenzhen.benchmark.pairs import load_pool, random_pool
+    from wenzhen.benchmark.table import training_table
+    from wenzhen.benchmark.train import Plan, benchmark_training
+    from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
+
+    device = choose_device(arguments.device)
+    shape: dict[str, int] = {}
+    if arguments.d_model:
+        shape |= {"d_model": arguments.d_model, "d_ff": 4 * arguments.d_model}
+    if arguments.layers:
+        shape |= {"encoder_layers": arguments.layers, "decoder_layers": arguments.layers}
+    try:
+        config = WenzhenConfig(**shape)
+    except StrictDataclassError as error:
+        raise UsageError(f"no model has this shape: {error.__cause__ or error}") from error
+    plan = Plan(
+        config=config,
+        batch_size=arguments.batch_size,
+        steps=arguments.steps or (Plan().steps if device == "cpu" else GPU_STEPS),
+        repeats=arguments.repeats,
+        device=device,
+        dtype=arguments.dtype,
+        torch_compile=arguments.compile,
+        activation_checkpointing=arguments.activation_checkpointing,
+        profile=arguments.profile,
+    )
+    if arguments.dataset:
+        pool, config.vocab_size = load_pool(arguments.dataset, arguments.tokenizer)
+    else:
+        pool = random_pool(config)
+    result = benchmark_training(plan, pool)
+    print(json.dumps(result, ensure_ascii=False) if arguments.json else training_table(result))
+    return 0
+
+
+def check_counts(arguments: argparse.Namespace, *names: str) -> None:
+    """Refuse a number, or one of several, below 1."""
+    for name in names:
+        value = getattr(arguments, name.replace("-", "_"))
+        lowest = min(value) if isinstance(value, list) else value
+        if lowest is not None and lowest < 1:
+            raise UsageError(f"--{name} must be at least 1, got {lowest}")
+
+
+def choose_device(wanted: str | None) -> str:
+    """Return the device that was asked for, or the GPU where there is one."""
+    import torch
+
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise UsageError("--device cuda: PyTorch finds no GPU here; leave it out, or use cpu")
+    return wanted or ("cuda" if torch.cuda.is_available() else "cpu")
