@@ -24,6 +24,9 @@ from wenzhen.training.log import TrainingLog
 if TYPE_CHECKING:
     from datasets import Dataset
 
+# Characters of a text on the terminal.
+SHOWN = 100
+
 
 class ExampleAnswers(TrainerCallback):
     """Answers questions whenever the validation loss was measured, shows the answers and adds them to the log.
@@ -95,5 +98,11 @@ def lines(step: int, examples: list[dict[str, str]]) -> Iterator[str]:
     """Yield the examples for a terminal."""
     yield f"answers at step {step:,}"
     for example in examples:
-        yield from (f"  {name:<11}{' '.join(text.split())}" for name, text in example.items())
+        yield from (f"  {name:<11}{shortened(text)}" for name, text in example.items())
         yield ""
+
+
+def shortened(text: str) -> str:
+    """Bring a text to one line, and cut a long one; the log has the whole."""
+    text = " ".join(text.split())
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
