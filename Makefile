@@ -26,7 +26,7 @@ app: .venv/.installed ## open the demo on the quickstart model
 	.venv/bin/python app.py --model outputs/quickstart
 
 test: .venv/.installed-dev ## run the tests
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest --numprocesses auto --dist worksteal
 
 check: .venv/.installed-dev ## run ruff and mypy
 	.venv/bin/python -m ruff check .

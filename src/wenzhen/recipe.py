@@ -121,7 +121,8 @@ class Training:
     per_device_eval_batch_size: int = setting("pairs per device when measuring", 32, COUNT)
     gradient_accumulation_steps: int = setting("forward passes per optimizer step", 1, COUNT)
     max_tokens_per_batch: int = setting(
-        "tokens per device and forward pass, padding counted, in the place of a number of pairs; -1 for pairs",
+        "tokens per device and forward pass, of questions and answers together, padding counted, in the place of "
+        "per_device_train_batch_size, which is not used then; -1 for pairs",
         -1,
         COUNT_OR_ALL,
     )
@@ -142,10 +143,12 @@ class Training:
         "order of the pairs; group_by_length puts similar lengths together and pads less", "random"
     )
     pad_to_multiple_of: int = setting(
-        "pad lengths to a multiple of this, which makes fewer shapes to compile", 1, COUNT
+        "pad lengths to a multiple of this, which makes fewer shapes to compile", 1, Bounds(minimum=1, maximum=4096)
     )
     torch_compile: bool = setting("compile the network; pays on a GPU, with pad_to_multiple_of", False)
-    dataloader_num_workers: int = setting("processes that prepare batches", 0, NOT_NEGATIVE)
+    dataloader_num_workers: int = setting(
+        "processes that prepare batches; for a fast GPU, on a CPU they take cores from training", 0, NOT_NEGATIVE
+    )
     use_cpu: bool = setting("leave a GPU alone", False)
     logging_steps: int = setting("log the training loss every so many steps", 50, COUNT)
     eval_steps: int = setting("measure the validation loss and save a checkpoint every so many steps", 1000, COUNT)

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from wenzhen.training import checkpoints as module
-from wenzhen.training.checkpoints import DRAFT, MANIFEST, REMOVED, CheckpointFolder, Manifest, find_fault
+from wenzhen.training.checkpoints import DRAFT, MANIFEST, REMOVED, CheckpointFolder, Manifest, Origin, find_fault
 
 FILES = {"model.safetensors": b"weights" * 99, "optimizer.pt": b"moments" * 999, "shards/0.bin": b"part", "empty": b""}
-BATCH = {"pairs": 32}
+ORIGIN = Origin(processes=2, sharded=False, global_batch={"pairs": 32}, content="1f")
 
 
 def save(folder: CheckpointFolder, step: int) -> Path:
     """Write a checkpoint as a run does."""
     write_draft(folder, step)
-    folder.publish(step, 2, False, BATCH)
+    folder.publish(step, ORIGIN)
     return folder.place(step)
 
 
@@ -45,7 +45,7 @@ def test_a_saved_checkpoint_is_whole_and_its_manifest_says_what_it_is(folder: Ch
     assert place.name == "checkpoint-20"
     assert fresh(folder).find_fault(20) is None
     manifest = Manifest.read(place)
-    assert (manifest.step, manifest.processes, manifest.sharded, manifest.global_batch) == (20, 2, False, BATCH)
+    assert (manifest.step, manifest.origin) == (20, ORIGIN)
     assert set(manifest.files) == set(FILES)
     assert manifest.size == sum(len(content) + 2 for content in FILES.values())
     assert [path.name for path in folder.folder.iterdir()] == ["checkpoint-20"]
@@ -120,7 +120,7 @@ def test_a_whole_draft_of_a_killed_run_gets_its_name(folder: CheckpointFolder, m
     # Killed right before it.
     monkeypatch.setattr(Path, "rename", lambda *_: (_ for _ in ()).throw(SystemExit))
     with pytest.raises(SystemExit):
-        folder.publish(2, 2, False, BATCH)
+        folder.publish(2, ORIGIN)
     monkeypatch.undo()
     assert folder.steps() == [1]
     fresh(folder).finish_drafts()
@@ -158,7 +158,7 @@ def publish_killed(folder: CheckpointFolder, step: int, calls: int, patch: pytes
     for name in ("fsync", "rename", "unlink", "rmdir"):
         patch.setattr(os, name, counted(getattr(os, name)))
     try:
-        folder.publish(step, 2, False, BATCH)
+        folder.publish(step, ORIGIN)
     except Killed:
         return True
     finally:
@@ -201,6 +201,6 @@ def test_a_disk_that_is_full_while_publishing_leaves_no_checkpoint(folder: Check
 
     monkeypatch.setattr(module.os, "fsync", refuse)
     with pytest.raises(OSError, match="No space left"):
-        folder.publish(2, 2, False, BATCH)
+        folder.publish(2, ORIGIN)
     assert list(fresh(folder).good_steps()) == [1]
     assert find_fault(folder.draft(2), 2) is not None

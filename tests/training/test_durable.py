@@ -1,7 +1,9 @@
 """Runs that are interrupted, damaged and starved: what they leave, and that they go on exactly."""
 
 import gc
+import io
 import json
+import logging
 import os
 import resource
 import shutil
@@ -115,6 +117,44 @@ def flat(state: object) -> object:
     if isinstance(state, dict):
         return {key: flat(value) for key, value in state.items()}
     return [flat(value) for value in state] if isinstance(state, list) else state
+
+
+def test_a_run_goes_on_over_its_own_pairs_alone(
+    make_recipe: MakeRecipe, tokenizer_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another tokenizer in the place of the first: the same path, other tokens."""
+    tokenizer = shutil.copytree(tokenizer_folder, tmp_path / "tokenizer")
+    recipe = make_recipe(f"output={tmp_path / 'model'}", *RUN, f"data.tokenizer={tokenizer}")
+    before_step(monkeypatch, 5, send(signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        train(recipe)
+    file = tokenizer / "tokenizer.json"
+    original, begun = file.read_text(encoding="utf-8"), (tmp_path / "model" / "recipe.yaml").read_bytes()
+    vocabulary = json.loads(original)
+    ids = vocabulary["model"]["vocab"]
+    first, second = list(ids)[10:12]
+    ids[first], ids[second] = ids[second], ids[first]
+    file.write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
+    recipe.training.per_device_eval_batch_size = 3
+    with pytest.raises(UsageError, match="checkpoint-5 is of another run: its pairs, its tokens or its settings"):
+        train(recipe, resume=True)
+    # What was refused has changed nothing.
+    assert (tmp_path / "model" / "recipe.yaml").read_bytes() == begun
+    file.write_text(original, encoding="utf-8")
+    train(recipe, resume=True)
+
+
+def test_an_earlier_model_stays_where_the_disk_has_no_room_for_another(
+    make_recipe: MakeRecipe, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = shutil.copytree(run, tmp_path / "model")
+    before = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    monkeypatch.setattr(CheckpointFolder, "room", lambda _: 0)
+    # Larger than all that goes.
+    recipe = make_recipe(f"output={output}", *RUN, "model.d_model=256")
+    with pytest.raises(RunError, match=r"has room for 0\.0 MB, and a checkpoint takes about"):
+        train(recipe, overwrite=True)
+    assert {path: path.read_bytes() for path in output.rglob("*") if path.is_file()} == before
 
 
 # The first step, in the middle, where measuring is due, at the end of an epoch, the last step.
@@ -381,7 +421,11 @@ def test_a_batch_that_does_not_fit_into_memory_brings_advice(
 
 
 def test_the_same_step_may_be_cut_otherwise_but_not_be_another(
-    make_recipe: MakeRecipe, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_recipe: MakeRecipe,
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     output = tmp_path / "model"
     exact = (*RUN, "model.dropout=0.0", f"output={output}")
@@ -391,7 +435,13 @@ def test_the_same_step_may_be_cut_otherwise_but_not_be_another(
     with pytest.raises(UsageError, match=r"learns from 8 pairs a step, and these settings would give 16 pairs"):
         train(make_recipe(*exact, "training.gradient_accumulation_steps=2"), resume=True)
     cut = ("training.gradient_accumulation_steps=2", "training.per_device_train_batch_size=4")
+    warnings = io.StringIO()
+    transformers = logging.getLogger("transformers")
+    transformers.addHandler(handler := logging.StreamHandler(warnings))
     train(make_recipe(*exact, *cut), resume=True)
+    transformers.removeHandler(handler)
+    assert warnings.getvalue() == ""
+    assert "goes on     from step 10\n" in capsys.readouterr().out
     whole = train(make_recipe(*exact, f"output={tmp_path / 'whole'}"))
     for entry, expected in zip(read_log(output), read_log(whole), strict=True):
         assert entry == pytest.approx(expected, rel=1e-5)

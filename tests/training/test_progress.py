@@ -1,6 +1,8 @@
 """What a run shows of its progress."""
 
+import gc
 import io
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -10,17 +12,26 @@ from typing import Any
 import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
+from wenzhen.errors import RunError
 from wenzhen.recipe import Recipe
 from wenzhen.training import progress
+from wenzhen.training.durable import DurableTrainer
 from wenzhen.training.progress import Progress
 from wenzhen.training.run import train
 
 
-class Terminal(io.StringIO):
-    """Standard error as a terminal."""
+@pytest.fixture
+def make_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], io.StringIO]:
+    """Return what makes standard error a terminal of so many columns."""
 
-    def isatty(self) -> bool:
-        return True
+    def make(columns: int) -> io.StringIO:
+        terminal = io.StringIO()
+        terminal.fileno = lambda: 2
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: os.terminal_size((columns, 24)))
+        return terminal
+
+    return make
 
 
 class Run:
@@ -101,9 +112,10 @@ def test_a_resumed_run_counts_from_where_it_is(
     assert capsys.readouterr().err == "step 160 of 200, loss 1.0000, 5.0 pairs/s, 0:01:20 left\n"
 
 
-def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
+def test_bars_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make_terminal: Callable[[int], io.StringIO]
+) -> None:
+    terminal = make_terminal(80)
     run = Run(monkeypatch, tmp_path, first_step=100)
     run.callback.training.mininterval = 0
     run.log(loss=3.25)
@@ -112,12 +124,63 @@ def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         run.tell("prediction_step", eval_dataloader=range(3))
     run.tell("evaluate")
     assert run.callback.measuring is None
-    run.tell("train_end")
+    run.callback.close()
     shown = terminal.getvalue()
     assert re.search(r"training  50%\|.*100 of 200\b", shown)
     assert re.search(r"training  50%\|.*101 of 200, loss 3\.2500, 5\.0 pairs/s, 0:03:18 left", shown)
     assert re.search(r"measuring   0%\|.*0 of 3\b", shown)
     assert "step 10" not in shown
+
+
+# As `docker exec -t` begins with, and where the bar would leave the time out.
+@pytest.mark.parametrize("columns", [0, 60])
+def test_lines_on_a_terminal_that_is_too_narrow_for_the_bar(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make_terminal: Callable[[int], io.StringIO], columns: int
+) -> None:
+    terminal = make_terminal(columns)
+    run = Run(monkeypatch, tmp_path)
+    for _ in range(10):
+        run.step(2.0)
+    run.log(loss=3.25)
+    run.tell("prediction_step", eval_dataloader=range(3))
+    run.tell("evaluate")
+    run.callback.close()
+    assert terminal.getvalue() == "step 10 of 200, loss 3.2500, 5.0 pairs/s, 0:06:20 left\n"
+
+
+def test_what_is_said_after_a_run_that_failed_has_a_line_of_its_own(
+    make_recipe: Callable[..., Recipe],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make_terminal: Callable[[int], io.StringIO],
+) -> None:
+    terminal = make_terminal(80)
+
+    def fail(self: Any, *_: Any, **__: Any) -> None:
+        raise RunError("no more")
+
+    monkeypatch.setattr(DurableTrainer, "_get_grad_norm", fail)
+    with pytest.raises(RunError, match="no more"):
+        train(make_recipe(f"output={tmp_path / 'model'}", "evaluation.examples=0"))
+    shown = terminal.getvalue()
+    assert re.search(r"training   0%\|[^\r\n]*\n$", shown)
+    gc.collect()
+    assert terminal.getvalue() == shown
+
+
+@pytest.mark.parametrize(
+    ("perplexity", "shown"), [(20.0855, "20.09"), (999_999.0, "999999.00"), (2043038742678686050287616.0, "2.043e+24")]
+)
+def test_perplexities_of_all_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    perplexity: float,
+    shown: str,
+) -> None:
+    run = Run(monkeypatch, tmp_path)
+    run.log(eval_loss=3.0, eval_perplexity=perplexity)
+    assert capsys.readouterr().err == f"step 0: validation loss 3.0000, perplexity {shown}\n"
 
 
 def test_only_the_first_process_shows_anything(
@@ -135,7 +198,7 @@ def test_only_the_first_process_shows_anything(
     }
     run.tell("evaluate")
     run.tell("save")
-    run.tell("train_end")
+    run.callback.close()
     assert capsys.readouterr().err == ""
 
 

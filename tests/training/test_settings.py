@@ -166,7 +166,9 @@ GETTING_WORSE = (
 )
 
 
-def test_early_stopping_waits_as_long_as_it_is_told(make_recipe: MakeRecipe, tmp_path: Path) -> None:
+def test_early_stopping_waits_as_long_as_it_is_told(
+    make_recipe: MakeRecipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole = train(make_recipe(f"output={tmp_path / 'whole'}", *QUIET, *GETTING_WORSE))
     losses = [entry["eval_loss"] for entry in read_log(whole) if "eval_loss" in entry]
     assert len(losses) == 12
@@ -176,10 +178,19 @@ def test_early_stopping_waits_as_long_as_it_is_told(make_recipe: MakeRecipe, tmp
         if waited == 3:
             break
     assert waited == 3 and stop < 12
+    best = losses.index(min(losses)) + 1
+    model = f"model of step {best}, the best on validation (loss {min(losses):.4f})"
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1] == model and "stopped early" not in " ".join(said)
     early = train(
         make_recipe(f"output={tmp_path / 'early'}", *QUIET, *GETTING_WORSE, "training.early_stopping_patience=3")
     )
     assert read_log(early) == [entry for entry in read_log(whole) if entry["step"] <= stop]
+    assert losses.index(min(losses[:stop])) + 1 == best
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        f"stopped early after step {stop} of 12: the validation loss fell no more",
+        model,
+    ]
 
 
 @pytest.mark.parametrize("back", [0, 1, 2])

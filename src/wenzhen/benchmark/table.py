@@ -97,8 +97,11 @@ def training_table(result: dict[str, Any]) -> str:
         + ", ".join([settings["device"], settings["dtype"], *chosen]),
         f"matrix products alone, GFLOP/s: {rates}",
         "",
-        "tokens/s: padding not counted; real: share of real tokens in the batches; GFLOP/s: what real tokens need",
-        "limit: their share of the fastest matrix products",
+        "ours: as wenzhen train runs the thesis' recipe, but for what is said above",
+        "MarianMTModel under Seq2SeqTrainer: with its defaults (float32, random batches), with our settings (its own "
+        "grouping by length), or with our batches besides",
+        "tokens/s: of questions and answers, padding not counted; real: share of real tokens in the batches",
+        "GFLOP/s: what real tokens need; limit: their share of the fastest matrix products",
         "ratio: our pairs/s over this one's in the same repeat (median, low-high)",
         f"  {'':<28}{'pairs/s':>8}  {'low-high':<16}{'tokens/s':>10}{'real':>6}{'GFLOP/s':>9}{'limit':>7}"
         f"{'ratio':>7}  low-high",
@@ -118,7 +121,8 @@ def training_table(result: dict[str, Any]) -> str:
     lines += [
         "  peak memory in MB on the largest batch, libraries not counted: "
         + "; ".join(f"{MEMORY_NAMES[key]} {value:,.0f}" for key, value in result["peak_memory_mb"].items()),
-        "  loss and gradient norm of a first step without dropout on the same pairs; loss of the last repeat:",
+        "  a first step on the same pairs without dropout, and the mean loss of the last repeat:",
+        f"  {'':<28}{'loss':>9}{'gradient':>9}{'last':>9}",
     ]
     for key, entry in entries.items():
         first = entry["first_step"]

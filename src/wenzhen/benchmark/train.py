@@ -67,7 +67,7 @@ class Plan:
             num_train_epochs=1,
             per_device_train_batch_size=self.batch_size,
             train_sampling_strategy="group_by_length",
-            dataloader_num_workers=2,
+            dataloader_num_workers=0 if self.device == "cpu" else 2,
             bf16=self.compute_dtype == "bfloat16",
             torch_compile=self.torch_compile,
             pad_to_multiple_of=COMPILED_MULTIPLE if self.torch_compile else 1,

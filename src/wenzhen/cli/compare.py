@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ def add_parser(verbs: Verbs) -> None:
         "compare",
         help="lay the losses of training runs over each other",
         description="Lay the losses of training runs over each other, and name each run's best measurement.",
-        epilog="The figure is against epochs: at the same epoch, runs of all batch sizes have seen as many pairs.",
+        epilog="The figure is against epochs: at the same epoch, runs on the same dataset have seen as many pairs, "
+        "whatever their batch sizes. The table has the measurement with each run's lowest validation loss.",
     )
     parser.add_argument("models", metavar="MODEL", nargs="+", type=Path, help="model folders, finished or in training")
     parser.add_argument("--output", type=Path, default=Path("outputs/compare"), help="folder for the figure")
@@ -76,8 +78,8 @@ def read_run(folder: Path) -> list[dict[str, Any]]:
 
 
 def best_measurement(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the entry with the lowest validation loss, an empty one where none was measured yet."""
-    measured = [entry for entry in entries if "eval_loss" in entry]
+    """Return the entry with the lowest validation loss, an empty one where none was measured."""
+    measured = [entry for entry in entries if math.isfinite(entry.get("eval_loss", math.nan))]
     return min(measured, key=lambda entry: float(entry["eval_loss"]), default={})
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wenzhen.cli.arguments import Verbs
-from wenzhen.errors import UsageError
+from wenzhen.errors import RunError, UsageError
 from wenzhen.models import CHECKPOINTS
 
 
@@ -55,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("can't both --resume and --overwrite; choose one")
     recipe = load_recipe(arguments.recipe, arguments.overrides)
 
+    from wenzhen.training.durable import is_lost_process
     from wenzhen.training.interruption import Interrupted
     from wenzhen.training.output import is_unfinished
     from wenzhen.training.run import train
@@ -69,6 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
         if is_unfinished(Path(recipe.output)) and any((Path(recipe.output) / CHECKPOINTS).glob("checkpoint-*")):
             print("stopped; the same command with --resume goes on from the newest checkpoint", file=sys.stderr)
         raise
+    except RuntimeError as error:
+        if not is_lost_process(error):
+            raise
+        raise RunError("another process of the run has ended; its own message says why") from error
     if os.environ.get("RANK", "0") != "0":
         return 0
     if recipe.evaluation.questions:

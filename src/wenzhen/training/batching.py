@@ -1,5 +1,6 @@
 """From consultations to batches."""
 
+import hashlib
 import inspect
 import os
 import sys
@@ -78,6 +79,17 @@ def fingerprint(split: Dataset, encoder: Encoder, data: Data) -> str:
     settings = (data.max_question_length, data.max_answer_length, data.with_title)
     backend = (encoder.backend.to_str(), encoder.backend.encode_special_tokens, tokenizers.__version__)
     return Hasher.hash([split._fingerprint, times, code, settings, backend])
+
+
+def hash_tokens(encoded: Dataset) -> str:
+    """Hash the tokens of a split's pairs and their order, wherever they lie."""
+    digest = hashlib.sha256()
+    for table in encoded.with_format("arrow").iter(batch_size=BATCH):
+        for column in table.columns:
+            for lists in column.chunks:
+                digest.update(lists.value_lengths().to_numpy().tobytes())
+                digest.update(lists.flatten().to_numpy().tobytes())
+    return digest.hexdigest()
 
 
 def sample_split(split: Dataset, max_samples: int, seed: int) -> Dataset:

@@ -27,15 +27,24 @@ VERSIONS = ("wenzhen", "torch", "transformers", "accelerate")
 
 
 @dataclasses.dataclass(frozen=True)
-class Manifest:
-    """What a checkpoint is and what it consists of."""
+class Origin:
+    """The run that wrote a checkpoint."""
 
-    step: int
     processes: int
     # Whether they shared the model (FSDP), which makes other files.
     sharded: bool
     # How much one step learns from, as `{"pairs": 32}`.
     global_batch: dict[str, int]
+    # SHA-256 of its settings and of all that it learns from and measures.
+    content: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """What a checkpoint is and what it consists of."""
+
+    step: int
+    origin: Origin
     # Size in bytes and SHA-256 by path, relative to the checkpoint.
     files: dict[str, tuple[int, str]]
     versions: dict[str, str]
@@ -46,11 +55,11 @@ class Manifest:
         return sum(size for size, _ in self.files.values())
 
     @classmethod
-    def of(cls, folder: Path, step: int, processes: int, sharded: bool, global_batch: dict[str, int]) -> "Manifest":
+    def of(cls, folder: Path, step: int, origin: Origin) -> "Manifest":
         """Describe the files of a folder."""
         files = {name: (path.stat().st_size, sha256(path)) for name, path in files_of(folder)}
         versions = {name: metadata.version(name) for name in VERSIONS}
-        return cls(step, processes, sharded, global_batch, files, versions)
+        return cls(step, origin, files, versions)
 
     def write(self, folder: Path) -> None:
         """Write the manifest with its own SHA-256."""
@@ -75,7 +84,7 @@ class Manifest:
             values = json.loads(text)
             content = values["content"]
             whole = content_sha256(content) == values["sha256"]
-            manifest = cls(**content)
+            manifest = cls(**{**content, "origin": Origin(**content["origin"])})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"its {MANIFEST} is torn") from error
         if not whole:
@@ -152,7 +161,7 @@ class CheckpointFolder:
             return "No checkpoint was saved before: start again with --overwrite"
         return f"Checkpoint {last} is intact: the same command with --resume goes on from there"
 
-    def publish(self, step: int, processes: int, sharded: bool, global_batch: dict[str, int]) -> None:
+    def publish(self, step: int, origin: Origin) -> None:
         """Make the draft of a step, whose files are all written, its checkpoint; see [`Manifest`].
 
         An earlier one of that step goes only when the draft is whole on the disk; a run killed in between finds the
@@ -161,7 +170,7 @@ class CheckpointFolder:
         draft = self.draft(step)
         for _, path in files_of(draft):
             synchronize(path)
-        Manifest.of(draft, step, processes, sharded, global_batch).write(draft)
+        Manifest.of(draft, step, origin).write(draft)
         synchronize(draft / MANIFEST)
         for folder in sorted(path for path in draft.rglob("*") if path.is_dir()):
             synchronize(folder)

@@ -8,6 +8,7 @@ import platform
 import re
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import SaveStrategy, TrainOutput, seed_worker
 
 from wenzhen.errors import RunError, UsageError
-from wenzhen.training.checkpoints import DRAFT, CheckpointFolder, Manifest, discard, find_fault, megabytes
+from wenzhen.training.checkpoints import DRAFT, CheckpointFolder, Manifest, Origin, discard, find_fault, megabytes
 from wenzhen.training.interruption import Interrupted, Interruption, outlive_interruption
 from wenzhen.training.memory import Shape, is_out_of_memory, measuring_advice, memory_advice
 from wenzhen.training.order import Order
@@ -39,6 +40,8 @@ UNLOGGED = "unlogged_loss.json"
 TORCH_WRITE_ERRORS = re.compile("PytorchStreamWriter|PyTorchFileWriter|inline_container|iostream|Parent directory")
 # What gloo says, in a RuntimeError, when a process it talks to is gone.
 LOST_PROCESS = re.compile("Connection (closed|reset) by peer|Broken pipe")
+# What PyTorch says when a process that prepares batches is gone.
+LOST_WORKER = re.compile("DataLoader worker .* (killed|exited)")
 # A message names so many pairs.
 NAMED_IDS = 64
 
@@ -52,13 +55,15 @@ class DurableTrainer(Seq2SeqTrainer):
 
     Args:
         pair_ids: the `id` of every training pair, to name those of a step that went wrong; without, they are numbered.
+        content: a hash of what the run learns from and how; only a run of the same goes on from its checkpoints.
     """
 
     # The subclass makes it.
     order: Order
 
-    def __init__(self, *args: Any, pair_ids: Sequence[str] | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, pair_ids: Sequence[str] | None = None, content: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.content = content
         self.pair_ids = pair_ids
         self.checkpoints = CheckpointFolder(Path(self.args.output_dir))
         # Deleting is left to us: the Trainer goes by the time of the folders, and looks into none.
@@ -77,15 +82,12 @@ class DurableTrainer(Seq2SeqTrainer):
             resume_from_checkpoint: a checkpoint that is known to be whole, the same in every process.
 
         Raises:
-            UsageError: the checkpoint is that of a run with another global batch, or one with FSDP and this without.
             RunError: the loss is no number any more, or memory or disk are full.
             Interrupted: a signal came, and a checkpoint is saved.
         """
         if self.args.save_strategy == SaveStrategy.NO:
             return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
         self._check_folder()
-        if resume_from_checkpoint is not None:
-            self._check_resumed(Path(resume_from_checkpoint))
         self.resumed = resume_from_checkpoint
         try:
             with self.interruption.heard():
@@ -93,7 +95,12 @@ class DurableTrainer(Seq2SeqTrainer):
         except (RuntimeError, MemoryError) as error:
             if self.shape is not None and is_out_of_memory(error):
                 raise RunError(self.memory_advice(self.shape)) from error
-            if isinstance(error, distributed.DistError) or LOST_PROCESS.search(str(error)):
+            if LOST_WORKER.search(str(error)):
+                raise RunError(
+                    f"{error} It prepared batches; was there too little memory? Lower "
+                    f"training.dataloader_num_workers; {self.checkpoints.what_is_left()}"
+                ) from error
+            if is_lost_process(error):
                 discard(self.checkpoints.draft(self.state.global_step))
                 left = self.checkpoints.what_is_left()
                 raise RunError(f"another process of the run has ended; its own message says why. {left}") from error
@@ -117,6 +124,36 @@ class DurableTrainer(Seq2SeqTrainer):
         return memory_advice(
             model, self.args, shape, None if tokens is None else tokens // passes, self.state.global_step + 1
         )
+
+    def check_start(self, checkpoint: str | None, freed: int = 0) -> None:
+        """Refuse what cannot go well before anything is deleted for it.
+
+        Args:
+            checkpoint: to go on from, if any.
+            freed: bytes that an earlier model will give back.
+
+        Raises:
+            UsageError: the checkpoint is that of another run, of one with another global batch, or of one with FSDP
+                where this is without.
+            RunError: the disk has no room for a checkpoint.
+        """
+        size = self.expected_size()
+        if checkpoint is not None:
+            self._check_resumed(Path(checkpoint))
+            size = self.checkpoint_size()
+        fault = None
+        if self.is_world_process_zero():
+            try:
+                self.checkpoints.check_room(size - freed)
+            except RunError as error:
+                fault = str(error)
+                # The Trainer has made them; what stands in them stays.
+                with suppress(OSError):
+                    self.checkpoints.folder.rmdir()
+                    self.checkpoints.folder.parent.rmdir()
+        (fault,) = broadcast_object_list([fault])
+        if fault:
+            raise RunError(fault)
 
     # What is saved.
 
@@ -179,7 +216,7 @@ class DurableTrainer(Seq2SeqTrainer):
     def _publish(self, step: int) -> None:
         """Make what all processes have written a checkpoint."""
         if self.args.should_save:
-            self.checkpoints.publish(step, self.args.world_size, self.is_fsdp_enabled, self.order.step_size)
+            self.checkpoints.publish(step, self.origin())
 
     def _write(self, step: int, write: Callable[[], None]) -> None:
         """Write to the disk in every process, and fail in all of them where one fails."""
@@ -203,22 +240,34 @@ class DurableTrainer(Seq2SeqTrainer):
                 discard(self.checkpoints.draft(step))
             raise RunError(failures[0])
 
+    def origin(self) -> Origin:
+        """Describe this run to its checkpoints."""
+        return Origin(self.args.world_size, self.is_fsdp_enabled, self.order.step_size, self.content)
+
     def checkpoint_size(self) -> int:
-        """Return the size of a checkpoint in bytes: the last one's or, before the first, that of its largest parts."""
+        """Return the size of a checkpoint in bytes: the last one's or, before the first, what is expected."""
         last = next(self.checkpoints.good_steps(), None)
         if last is not None:
             return Manifest.read(self.checkpoints.place(last)).size
-        weights = sum(parameter.numel() * parameter.element_size() for parameter in self.model.parameters())
-        return 3 * weights
+        return self.expected_size()
+
+    def expected_size(self) -> int:
+        """Return the size of a checkpoint's largest parts in bytes: the weights and Adam's two averages of each."""
+        return 3 * sum(parameter.numel() * parameter.element_size() for parameter in self.model.parameters())
 
     # What is loaded.
 
     def _check_resumed(self, checkpoint: Path) -> None:
         """Refuse a checkpoint that another run than this one would go on from."""
-        begun, now = Manifest.read(checkpoint), self.order.step_size
+        begun, now = Manifest.read(checkpoint).origin, self.order.step_size
         run = f"the run in {self.checkpoints.folder.parent}"
         if begun.sharded != self.is_fsdp_enabled:
             raise UsageError(f"{run} was begun {'with' if begun.sharded else 'without'} FSDP, and must go on so")
+        if begun.content != self.content:
+            raise UsageError(
+                f"{checkpoint} is of another run: its pairs, its tokens or its settings are not these; restore what "
+                "it began with, or start again with --overwrite"
+            )
         if begun.global_batch != now:
             before, after = (
                 " ".join(f"{number:,} {unit}" for unit, number in batch.items()) for batch in (begun.global_batch, now)
@@ -230,7 +279,7 @@ class DurableTrainer(Seq2SeqTrainer):
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         """Restore the random numbers; of another number of processes each gets those of its seed, step and index."""
-        if checkpoint is None or Manifest.read(Path(checkpoint)).processes == self.args.world_size:
+        if checkpoint is None or Manifest.read(Path(checkpoint)).origin.processes == self.args.world_size:
             super()._load_rng_state(checkpoint)
         else:
             seeds = np.random.SeedSequence((self.args.seed, self.state.global_step, self.args.process_index))
@@ -282,11 +331,15 @@ class DurableTrainer(Seq2SeqTrainer):
             )
             first, fault = next(faults)
             chosen = [first] if fault is None else [step for step, other in faults if other is None][:1]
+            if last < self.state.max_steps:
+                say(f"stopped early after step {last:,} of {self.state.max_steps:,}: the validation loss fell no more")
             if fault is not None:
                 say(
                     f"checkpoint {first}, the best one, is broken: {fault}. The model is that of step {chosen[0]}, "
                     f"with a validation loss of {losses[chosen[0]]:.4f} in the place of {losses[first]:.4f}"
                 )
+            elif first != last:
+                say(f"model of step {first:,}, the best on validation (loss {losses[first]:.4f})")
         (step,) = broadcast_object_list(chosen)
         if step != last:
             self.state.best_model_checkpoint = str(self.checkpoints.place(step))
@@ -387,6 +440,13 @@ class DurableTrainer(Seq2SeqTrainer):
         if self.args.world_size > 1:
             distributed.all_reduce(reduced, op=distributed.ReduceOp.MAX)
         return reduced.tolist()
+
+
+def is_lost_process(error: BaseException) -> bool:
+    """Tell whether an exception says that another process of the run is gone."""
+    return isinstance(error, distributed.DistError) or (
+        isinstance(error, RuntimeError) and LOST_PROCESS.search(str(error)) is not None
+    )
 
 
 def start_worker(worker_id: int, **seeding: int) -> None:

@@ -1,5 +1,7 @@
 """A run's output folder: what may stand in it, and how it is begun, gone on with and finished."""
 
+import hashlib
+import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -8,6 +10,7 @@ from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
+from datasets import Dataset
 from safetensors import SafetensorError
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast
@@ -19,6 +22,7 @@ from wenzhen.models import (
     DATASET_REPORT,
     FIGURE,
     LOG_FILE,
+    METRICS_FILE,
     MODEL_FILES,
     PREDICTIONS_FILE,
     TENSORBOARD,
@@ -27,6 +31,7 @@ from wenzhen.models.saving import save_with_code
 from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
 from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
 from wenzhen.tokenization import save_tokenizer
+from wenzhen.training.batching import hash_tokens
 from wenzhen.training.checkpoints import DRAFT, CheckpointFolder, discard, synchronize
 
 # What a model folder may hold, as patterns; the first one marks it as ours.
@@ -36,9 +41,11 @@ CONTENTS = (
     "figures",
     TENSORBOARD,
     LOG_FILE,
-    "*.json",
-    "*.safetensors",
-    "*.py",
+    *MODEL_FILES,
+    DATASET_REPORT,
+    METRICS_FILE,
+    "configuration_*.py",
+    "modeling_*.py",
     PREDICTIONS_FILE,
     "README.md",
 )
@@ -71,7 +78,9 @@ def find_checkpoint(output: Path, recipe: Recipe) -> str:
     if not (output / RECIPE_FILE).is_file():
         raise UsageError(f"{output} holds no run to go on with; train without --resume")
     if not is_unfinished(output):
-        raise UsageError(f"the run in {output} has finished; there is nothing to resume")
+        raise UsageError(
+            f"the run in {output} has finished; there is nothing to resume (wenzhen evaluate {output} measures it)"
+        )
     begun, wanted = (dict(fixed_settings(r)) for r in (load_recipe(str(output / RECIPE_FILE)), recipe))
     changed = [f"{key} was {begun[key]}, not {wanted[key]}" for key in begun if begun[key] != wanted[key]]
     if changed:
@@ -109,6 +118,18 @@ def fixed_settings(recipe: Recipe) -> Iterator[tuple[str, Any]]:
         section, _, name = key.rpartition(".")
         if section != "evaluation" and key != "output" and name not in MACHINE_SETTINGS:
             yield key, value
+
+
+def describe_content(recipe: Recipe, encoded: dict[str, Dataset]) -> str:
+    """Hash what a run learns from, what it measures and how, wherever dataset and tokenizer lie."""
+    fixed = {key: value for key, value in fixed_settings(recipe) if key not in ("data.dataset", "data.tokenizer")}
+    tokens = {name: hash_tokens(split) for name, split in encoded.items()}
+    return hashlib.sha256(json.dumps([fixed, tokens], sort_keys=True).encode()).hexdigest()
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files in a folder, which need not exist."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
 
 
 def prepare_output_folder(output: Path, recipe: Recipe, resume: bool) -> None:

@@ -1,5 +1,6 @@
 """How far a run is, how fast it learns, and how long it will take."""
 
+import os
 import sys
 import time
 from collections import deque
@@ -13,10 +14,12 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 # The speed is the mean over so many steps.
 WINDOW = 50
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt} of {total_fmt}{postfix}"
+# What the bar needs for all its numbers.
+COLUMNS = 75
 
 
 class Progress(TrainerCallback):
-    """A bar on a terminal, and elsewhere a line for every logged loss: on standard error, by the first process.
+    """A bar on a wide terminal, and elsewhere a line for every logged loss: on standard error, by the first process.
 
     The speed counts the latest steps without the measurements between them; the time left follows from all that was
     done since the run was begun or resumed.
@@ -31,6 +34,8 @@ class Progress(TrainerCallback):
         # When each of the latest steps ended, and at which epoch.
         self.ends: deque[tuple[float, float]] = deque(maxlen=WINDOW + 1)
         self.measuring: tqdm[Any] | None = None
+        # None until the run begins.
+        self.training: tqdm[Any] = tqdm(disable=True)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -83,15 +88,15 @@ class Progress(TrainerCallback):
             if self.training.disable:
                 say(f"step {state.global_step:,} of {state.max_steps:,}, {self.status(state)}")
         if "eval_loss" in logs:
-            perplexity = f"perplexity {logs['eval_perplexity']:.2f}"
-            say(f"step {state.global_step:,}: validation loss {logs['eval_loss']:.4f}, {perplexity}")
+            perplexity = logs["eval_perplexity"]
+            shown = f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.3e}"
+            say(f"step {state.global_step:,}: validation loss {logs['eval_loss']:.4f}, perplexity {shown}")
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Leave the bar where it came to."""
-        if state.is_world_process_zero:
-            self.training.close()
+    def close(self) -> None:
+        """Leave the bar where it came to, so that what is said next has a line of its own."""
+        if self.measuring is not None:
+            self.measuring.close()
+        self.training.close()
 
     def restart_clock(self, state: TrainerState) -> None:
         """Measure the speed from here on."""
@@ -111,8 +116,16 @@ class Progress(TrainerCallback):
 
 
 def bar(what: str, **options: Any) -> "tqdm[Any]":
-    """Return a progress bar, which shows nothing where standard error is no terminal."""
-    return tqdm(desc=what, bar_format=BAR, dynamic_ncols=True, disable=None, **options)
+    """Return a progress bar, which shows nothing where standard error is no terminal of [`COLUMNS`]."""
+    return tqdm(desc=what, bar_format=BAR, dynamic_ncols=True, disable=columns() < COLUMNS, **options)
+
+
+def columns() -> int:
+    """Return the width of the terminal that standard error is; 0 where it is none, or nobody told it its size."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return 0
 
 
 def say(line: str) -> None:

@@ -1,8 +1,6 @@
 """Training: a recipe in, a model folder out."""
 
 import gc
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,14 +26,25 @@ from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
 from wenzhen.tokenization import load_tokenizer
 from wenzhen.training.arguments import training_arguments
 from wenzhen.training.batching import encode_split, sample_split
+from wenzhen.training.checkpoints import Manifest
 from wenzhen.training.examples import ExampleAnswers
 from wenzhen.training.figure import draw_losses
 from wenzhen.training.initial_model import build_model, generation_config, model_shape
+from wenzhen.training.lock import locked
 from wenzhen.training.log import TrainingLog, read_log
 from wenzhen.training.order import Order, training_order
-from wenzhen.training.output import CONTENTS, find_checkpoint, is_unfinished, prepare_output_folder, save_model
+from wenzhen.training.output import (
+    CONTENTS,
+    describe_content,
+    find_checkpoint,
+    is_unfinished,
+    prepare_output_folder,
+    save_model,
+    size_of,
+)
 from wenzhen.training.pretrained import Pretrained, adopt_shape, check_shape, load_pretrained, take_over
 from wenzhen.training.progress import Progress
+from wenzhen.training.summary import start_block
 from wenzhen.training.trackers import check_tracker, tracker
 from wenzhen.training.trainer import WenzhenTrainer, answer_statistics, exact_metrics
 from wenzhen.training.word_vectors import count_word_vectors, initialize_embeddings
@@ -55,10 +64,18 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
     Raises:
         UsageError: dataset, tokenizer, the model to begin with or output folder are not usable.
     """
-    output = Path(recipe.output)
     check_tracker(recipe.training.report_to)
     recipe, pretrained = find_beginning(recipe, resume)
     arguments = training_arguments(recipe)
+    with locked(Path(recipe.output)):
+        return train_alone(recipe, arguments, pretrained, resume, overwrite)
+
+
+def train_alone(
+    recipe: Recipe, arguments: Seq2SeqTrainingArguments, pretrained: Pretrained | None, resume: bool, overwrite: bool
+) -> Path:
+    """Train in an output folder that is no other run's; see [`train`]."""
+    output = Path(recipe.output)
     checkpoint = check_output(recipe, resume, overwrite)
     tokenizer = find_tokenizer(recipe, pretrained, checkpoint)
     splits = {name: load_split(Path(recipe.data.dataset), name) for name in ("train", "validation")}
@@ -73,17 +90,24 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
     order = training_order(encoded["train"], arguments, settings.max_tokens_per_batch, settings.pad_to_multiple_of)
     set_seed(recipe.seed)
     model = build_model(recipe, tokenizer)
-    # A resumed run takes its weights from the checkpoint.
-    origin = "" if resume else initialize(model, tokenizer, recipe, pretrained)
+    if checkpoint is None:
+        beginning = ("begins with", initialize(model, tokenizer, recipe, pretrained))
+    else:
+        # Its weights come with the training's state.
+        beginning = ("goes on", f"from step {Manifest.read(Path(checkpoint)).step:,}")
+    splits["train"] = sample_split(splits["train"], recipe.data.max_samples, recipe.seed)
+    trainer = make_trainer(recipe, arguments, model, tokenizer, encoded, order, splits)
+    trainer.check_start(checkpoint, freed=0 if resume else size_of(output))
     # An earlier model goes only now that all that can be wrong with the request has been looked at.
     with arguments.main_process_first(local=False, desc="preparing the output folder"):
         if arguments.process_index == 0:
             prepare_output_folder(output, recipe, resume)
-    splits["train"] = sample_split(splits["train"], recipe.data.max_samples, recipe.seed)
-    trainer = make_trainer(recipe, arguments, model, tokenizer, encoded, order, splits)
     if trainer.is_world_process_zero():
-        tqdm.write(start_block(recipe, trainer, origin))
-    trainer.train(resume_from_checkpoint=checkpoint)
+        tqdm.write(start_block(recipe, trainer, beginning))
+    try:
+        trainer.train(resume_from_checkpoint=checkpoint)
+    finally:
+        trainer.pop_callback(Progress).close()
     # Where each process holds a part of the weights, all have to bring them together.
     weights = trainer.accelerator.get_state_dict(trainer.model) if trainer.is_fsdp_enabled else None
     if trainer.is_world_process_zero():
@@ -199,6 +223,7 @@ def make_trainer(
         train_dataset=encoded["train"],
         order=order,
         pair_ids=splits["train"]["id"],
+        content=describe_content(recipe, encoded),
         eval_dataset=encoded["validation"],
         data_collator=DataCollatorForSeq2Seq(
             tokenizer, model=model, pad_to_multiple_of=multiple if multiple > 1 else None
@@ -235,27 +260,3 @@ def make_callbacks(
     if recipe.training.early_stopping_patience:
         callbacks.append(EarlyStoppingCallback(recipe.training.early_stopping_patience))
     return callbacks
-
-
-def start_block(recipe: Recipe, trainer: WenzhenTrainer, origin: str) -> str:
-    """Say what is about to be trained, on what, for how long; `origin` is what it begins with, if anything."""
-    arguments = trainer.args
-    passes = arguments.world_size * arguments.gradient_accumulation_steps
-    size = f"{passes * arguments.train_batch_size:,} pairs"
-    if recipe.training.max_tokens_per_batch > 0:
-        size = f"up to {passes * recipe.training.max_tokens_per_batch:,} tokens"
-    steps_per_epoch = len(trainer.order)
-    steps = arguments.max_steps if arguments.max_steps > 0 else math.ceil(arguments.num_train_epochs * steps_per_epoch)
-    rows: Sequence[tuple[str, str]] = (
-        ("begins with", origin),
-        ("parameters", f"{trainer.model.num_parameters():,}"),
-        ("vocabulary", f"{trainer.model.config.vocab_size:,} tokens"),
-        ("pairs", f"{len(trainer.train_dataset):,} to train on, {len(trainer.eval_dataset):,} to validate"),
-        ("steps", f"{steps:,} of {size} ({steps / steps_per_epoch:.1f} epochs)"),
-        (
-            "device",
-            f"{arguments.device.type}, {arguments.world_size} process(es), {'bf16' if arguments.bf16 else 'fp32'}",
-        ),
-        ("output", recipe.output),
-    )
-    return "\n".join(f"{name:<12}{value}" for name, value in rows if value)

@@ -1,9 +1,13 @@
 """Programs that show a run's course in a browser, where they are installed."""
 
+import io
+from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from transformers import TrainerCallback
+from transformers.integrations import TensorBoardCallback, TrackioCallback
 
 from wenzhen.errors import UsageError
 from wenzhen.models import TENSORBOARD
@@ -31,13 +35,16 @@ def tracker(name: str, output: Path) -> list[TrainerCallback]:
         output: the run's folder.
     """
     if name == "tensorboard":
-        from transformers.integrations import TensorBoardCallback
-
         board = TensorBoardCallback()
         board.logging_dir = str(output / TENSORBOARD)
         return [board]
-    if name == "trackio":
-        from transformers.integrations import TrackioCallback
+    return [Trackio()] if name == "trackio" else []
 
-        return [TrackioCallback()]
-    return []
+
+class Trackio(TrackioCallback):
+    """trackio, which would speak of uploading where it writes to this machine's disk."""
+
+    def on_train_end(self, *args: Any, **kwargs: Any) -> None:
+        """End the run."""
+        with redirect_stdout(io.StringIO()):
+            super().on_train_end(*args, **kwargs)

@@ -1,5 +1,6 @@
 """The Trainer: transformers', with the exact loss."""
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -99,6 +100,15 @@ class WenzhenTrainer(DurableTrainer):
         if self.is_fsdp_enabled and self.args.bf16:
             return torch.autocast(self.args.device.type, torch.bfloat16)
         return super().autocast_smart_context_manager(*args, **kwargs)
+
+    def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
+        """Take up a run, and do not warn of another batch size: whether the steps are the same was checked."""
+        logger = logging.getLogger("transformers.trainer_utils")
+        logger.disabled = True
+        try:
+            return super()._init_training_state(*args, **kwargs)
+        finally:
+            logger.disabled = False
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         """Warn of keys that a checkpoint lacks, but not of the other names of tied weights, which are saved once."""
