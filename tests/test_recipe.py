@@ -254,6 +254,8 @@ def test_a_key_like_no_other_is_refused_with_all_keys(load):
         ("training.bf16", "1", "auto or true or false"),
         ("training.bf16", "maybe", "auto or true or false"),
         ("training.lr_scheduler_type", "cosin", "cosine"),
+        ("training.max_tokens_per_batch", 10**22, "of at most 1e+09"),
+        ("training.pad_to_multiple_of", 5000, "of at most 4096"),
         ("model.family", "lstm", "transformer"),
         ("output", "7", "a text"),
         ("output", "''", "a text"),

@@ -124,7 +124,7 @@ class Training:
         "tokens per device and forward pass, of questions and answers together, padding counted, in the place of "
         "per_device_train_batch_size, which is not used then; -1 for pairs",
         -1,
-        COUNT_OR_ALL,
+        Bounds(minimum=1, maximum=10**9, or_all=True),
     )
     learning_rate: float = setting("largest learning rate", 2e-4, POSITIVE)
     lr_scheduler_type: Literal["constant", "constant_with_warmup", "linear", "cosine", "inverse_sqrt"] = setting(
