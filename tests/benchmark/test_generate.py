@@ -213,8 +213,9 @@ def test_wrong_requests_get_one_clear_line(
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_missing_gpu_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(main, ["benchmark", "generate", "--device", "cuda"]) == 2
+@pytest.mark.parametrize("kind", ["generate", "train"])
+def test_a_missing_gpu_is_said(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(main, ["benchmark", kind, "--device", "cuda"]) == 2
     assert "PyTorch finds no GPU here" in capsys.readouterr().err
 
 

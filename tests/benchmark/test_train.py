@@ -312,9 +312,3 @@ def test_wrong_requests_get_one_clear_line(
     assert error.startswith("error: ")
     assert message in error
     assert error.count("\n") == 1
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_missing_gpu_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(main, ["benchmark", "train", "--device", "cuda"]) == 2
-    assert "PyTorch finds no GPU here" in capsys.readouterr().err

@@ -25,6 +25,8 @@ from wenzhen.training.run import train
 
 MakeRecipe = Callable[..., Recipe]
 QUIET = ("evaluation.examples=0", "training.logging_steps=1")
+# One step on four pairs, with nothing random in it.
+ONE_STEP = ("model.dropout=0", "training.max_steps=1", "training.per_device_train_batch_size=4")
 
 
 @pytest.fixture
@@ -103,9 +105,7 @@ def test_label_smoothing_by_hand(make_recipe: MakeRecipe, four: Path, tmp_path: 
         f"output={tmp_path / 'model'}",
         f"data.dataset={four}",
         *QUIET,
-        "model.dropout=0",
-        "training.max_steps=1",
-        "training.per_device_train_batch_size=4",
+        *ONE_STEP,
         "training.label_smoothing_factor=0.3",
         "training.learning_rate=1e-2",
         "training.warmup_steps=0",
@@ -130,9 +130,7 @@ def test_gradient_clipping_by_the_size_of_the_update(
         f"output={tmp_path / 'model'}",
         f"data.dataset={four}",
         *QUIET,
-        "model.dropout=0",
-        "training.max_steps=1",
-        "training.per_device_train_batch_size=4",
+        *ONE_STEP,
         "training.adam_epsilon=1e6",
         "training.learning_rate=1e6",
         "training.lr_scheduler_type=constant",

@@ -13,6 +13,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerF
 from wenzhen.answering.decoding import Decoding
 from wenzhen.answering.translator import available_cores, fitting_batch, start_translator
 from wenzhen.benchmark.timing import seconds_taken
+from wenzhen.benchmark.work import synchronize
 
 Answers = list[list[int]]
 # Enough to tell which number of threads is faster.
@@ -119,11 +120,11 @@ class TorchBackend:
         for name, module in parts.items():
 
             def begin(*_: object, name: str = name) -> None:
-                self.synchronize()
+                synchronize(self.model.device.type)
                 seconds[name] -= time.perf_counter()
 
             def end(*_: object, name: str = name) -> None:
-                self.synchronize()
+                synchronize(self.model.device.type)
                 seconds[name] += time.perf_counter()
 
             hooks += [module.register_forward_pre_hook(begin), module.register_forward_hook(end)]
@@ -133,11 +134,6 @@ class TorchBackend:
             for hook in hooks:
                 hook.remove()
         return {**seconds, "search": total - sum(seconds.values())}
-
-    def synchronize(self) -> None:
-        """Wait for the device."""
-        if self.model.device.type != "cpu":
-            torch.accelerator.synchronize()
 
 
 class CTranslate2Backend:

@@ -1,6 +1,7 @@
 """Tokenizers in folders, and the special tokens that all of them share."""
 
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,3 +77,11 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
 
     with explained_loading(folder, "tokenizer"):
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+
+
+def token_texts(tokenizer: "PreTrainedTokenizerFast") -> Iterator[tuple[int, str]]:
+    """Yield ids and texts of all tokens that stand for a text: not special ones, nor single bytes of a character."""
+    for token_id in range(len(tokenizer)):
+        text = tokenizer.decode([token_id])
+        if token_id not in tokenizer.all_special_ids and "\N{REPLACEMENT CHARACTER}" not in text:
+            yield token_id, text

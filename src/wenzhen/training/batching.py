@@ -4,6 +4,7 @@ import hashlib
 import inspect
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,12 +85,17 @@ def fingerprint(split: Dataset, encoder: Encoder, data: Data) -> str:
 def hash_tokens(encoded: Dataset) -> str:
     """Hash the tokens of a split's pairs and their order, wherever they lie."""
     digest = hashlib.sha256()
+    for lists in token_lists(encoded):
+        digest.update(lists.value_lengths().to_numpy().tobytes())
+        digest.update(lists.flatten().to_numpy().tobytes())
+    return digest.hexdigest()
+
+
+def token_lists(encoded: Dataset) -> Iterator[pa.ListArray]:
+    """Yield the questions and the answers of a split as lists of tokens, many at a time."""
     for table in encoded.with_format("arrow").iter(batch_size=BATCH):
         for column in table.columns:
-            for lists in column.chunks:
-                digest.update(lists.value_lengths().to_numpy().tobytes())
-                digest.update(lists.flatten().to_numpy().tobytes())
-    return digest.hexdigest()
+            yield from column.chunks
 
 
 def sample_split(split: Dataset, max_samples: int, seed: int) -> Dataset:

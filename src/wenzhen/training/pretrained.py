@@ -16,6 +16,7 @@ from wenzhen.models import MODEL_FILES
 from wenzhen.models.loading import check_files, load_model
 from wenzhen.recipe import Recipe
 from wenzhen.tokenization import load_tokenizer
+from wenzhen.tokenization.folder import token_texts
 from wenzhen.training.initial_model import SHAPE
 
 # The parts of a model that have a row for each token, and those that may have one for each position.
@@ -135,10 +136,8 @@ def tokens_by_meaning(*tokenizers: PreTrainedTokenizerFast) -> list[dict[str, in
         return vocabularies
     texts: list[dict[str, int]] = []
     for tokenizer, vocabulary in zip(tokenizers, vocabularies, strict=True):
-        ids: dict[str, int] = {}
-        for token, index in sorted(vocabulary.items(), key=lambda item: item[1]):
-            text = token if index in tokenizer.all_special_ids else tokenizer.decode([index])
-            if "\N{REPLACEMENT CHARACTER}" not in text:
-                ids.setdefault(text, index)
+        ids = {token: vocabulary[token] for token in tokenizer.all_special_tokens}
+        for index, text in token_texts(tokenizer):
+            ids.setdefault(text, index)
         texts.append(ids)
     return texts

@@ -7,8 +7,7 @@ import pyarrow.compute as pc
 from datasets import Dataset
 
 from wenzhen.recipe import Recipe
-from wenzhen.tokenization.texts import BATCH
-from wenzhen.training.batching import COLUMNS
+from wenzhen.training.batching import token_lists
 from wenzhen.training.trainer import WenzhenTrainer
 
 
@@ -48,11 +47,10 @@ def start_block(recipe: Recipe, trainer: WenzhenTrainer, beginning: tuple[str, s
 def unknown_row(encoded: Dataset, unk_token_id: int) -> str:
     """Say how much of the questions and answers the tokenizer does not know; nothing where it knows all."""
     unknown = total = 0
-    for table in encoded.with_format("arrow", columns=list(COLUMNS)).iter(batch_size=BATCH):
-        for column in table.columns:
-            tokens = pc.list_flatten(column)
-            unknown += pc.sum(pc.equal(tokens, unk_token_id)).as_py() or 0
-            total += len(tokens)
+    for lists in token_lists(encoded):
+        tokens = lists.flatten()
+        unknown += pc.sum(pc.equal(tokens, unk_token_id)).as_py() or 0
+        total += len(tokens)
     if not unknown:
         return ""
     share = f"{unknown:,} of {total:,} tokens ({100 * unknown / total:.2g} %)"

@@ -10,6 +10,7 @@ import torch
 from tqdm import tqdm
 
 from wenzhen.errors import UsageError
+from wenzhen.tokenization.folder import token_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -38,11 +39,8 @@ def initialize_embeddings(
         UsageError: the file cannot be read, has no vector for any token, or vectors of another size than the model's.
     """
     ids_by_text: dict[str, list[int]] = {}
-    for token_id in range(len(tokenizer)):
-        text = tokenizer.decode([token_id])
-        # A single byte is no text.
-        if token_id not in tokenizer.all_special_ids and "\ufffd" not in text:
-            ids_by_text.setdefault(text, []).append(token_id)
+    for token_id, text in token_texts(tokenizer):
+        ids_by_text.setdefault(text, []).append(token_id)
     vectors = read_word_vectors(file, ids_by_text, model.config.d_model)
     if not vectors:
         raise UsageError(f"{file} has no vector for any of the {len(tokenizer):,} tokens; is it of another language?")
