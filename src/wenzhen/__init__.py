@@ -14,35 +14,46 @@ from typing import Any
 
 _AUTO = "transformers.models.auto."
 _LAYERS = "transformers.modeling_layers"
-_MODELING = "wenzhen.models.transformer.modeling_transformer"
+# Module of a family's models -> what the names of its classes begin with.
+_FAMILIES = {
+    "wenzhen.models.transformer.modeling_transformer": "Wenzhen",
+    "wenzhen.models.recurrent.modeling_recurrent": "WenzhenRecurrent",
+    "wenzhen.models.convolutional.modeling_convolutional": "WenzhenConvolutional",
+}
 
 
 def _register_configurations(auto: ModuleType) -> None:
-    from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
-
-    auto.AutoConfig.register(WenzhenConfig.model_type, WenzhenConfig)
+    for modeling, prefix in _FAMILIES.items():
+        configuration = getattr(import_module(modeling.replace("modeling_", "configuration_")), f"{prefix}Config")
+        auto.AutoConfig.register(configuration.model_type, configuration)
 
 
 def _load_models(_: ModuleType) -> None:
-    # Where the models' own import, or that of the layers they build on, has led to the Auto classes, it goes on after
+    # Where a model's own import, or that of the layers they build on, has led to the Auto classes, it goes on after
     # this; and where nobody has asked for the Auto classes, there is nothing to register with.
     layers = sys.modules.get(_LAYERS)
-    begun = _MODELING in sys.modules or (layers and not hasattr(layers, "GradientCheckpointingLayer"))
-    if f"{_AUTO}modeling_auto" in sys.modules and not begun:
-        import_module(_MODELING)
+    if f"{_AUTO}modeling_auto" not in sys.modules or (layers and not hasattr(layers, "GradientCheckpointingLayer")):
+        return
+    for modeling in _FAMILIES:
+        if modeling not in sys.modules:
+            import_module(modeling)
 
 
 def _register_models(modeling: ModuleType) -> None:
     auto = sys.modules[f"{_AUTO}modeling_auto"]
-    auto.AutoModel.register(modeling.WenzhenConfig, modeling.WenzhenModel)
-    auto.AutoModelForSeq2SeqLM.register(modeling.WenzhenConfig, modeling.WenzhenForConditionalGeneration)
+    prefix = _FAMILIES[modeling.__name__]
+    configuration, model, conditional = (
+        getattr(modeling, prefix + name) for name in ("Config", "Model", "ForConditionalGeneration")
+    )
+    auto.AutoModel.register(configuration, model)
+    auto.AutoModelForSeq2SeqLM.register(configuration, conditional)
 
 
 _AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
     f"{_AUTO}configuration_auto": _register_configurations,
     f"{_AUTO}modeling_auto": _load_models,
     _LAYERS: _load_models,
-    _MODELING: _register_models,
+    **dict.fromkeys(_FAMILIES, _register_models),
 }
 
 

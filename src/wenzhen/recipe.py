@@ -16,6 +16,7 @@ import yaml
 from wenzhen.errors import UsageError
 
 RECIPE_FILE = "recipe.yaml"
+FAMILIES = ("transformer", "recurrent", "convolutional")
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,21 @@ NOT_NEGATIVE = Bounds(minimum=0)
 POSITIVE = Bounds(above=0)
 SHARE = Bounds(minimum=0, below=1)
 SEED = Bounds(minimum=0, below=2**32)
+TRANSFORMER = ("transformer",)
+RECURRENT = ("recurrent",)
 
 
-def setting(meaning: str, default: Any = dataclasses.MISSING, bounds: Bounds | None = None) -> Any:
-    """Define a setting by its meaning, its default (none: it must be given) and its bounds."""
-    return field(default=default, metadata={"meaning": meaning, "bounds": bounds})
+def setting(
+    meaning: str,
+    default: Any = dataclasses.MISSING,
+    bounds: Bounds | None = None,
+    families: tuple[str, ...] = FAMILIES,
+) -> Any:
+    """Define a setting by its meaning, its default (none: it must be given), its bounds and the networks that have
+    it."""
+    if families != FAMILIES:
+        meaning = f"({', '.join(families)}) {meaning}"
+    return field(default=default, metadata={"meaning": meaning, "bounds": bounds, "families": families})
 
 
 @dataclass(kw_only=True)
@@ -86,20 +97,33 @@ class Data:
 
 @dataclass(kw_only=True)
 class Model:
-    """The network; its shape has the names of the configuration class."""
+    """The network; its shape has the names of the family's configuration class."""
 
-    family: Literal["transformer"] = setting("which network", "transformer")
+    family: Literal["transformer", "recurrent", "convolutional"] = setting("which network", "transformer")
     d_model: int = setting("width of every layer's output", 512, Bounds(minimum=2))
     encoder_layers: int = setting("layers of the encoder", 6, COUNT)
     decoder_layers: int = setting("layers of the decoder", 6, COUNT)
-    attention_heads: int = setting("heads of every attention", 8, COUNT)
-    d_ff: int = setting("inner width of the feed-forward sublayers", 2048, COUNT)
-    activation_function: Literal["relu", "gelu", "silu"] = setting("activation of the feed-forward sublayers", "relu")
+    attention_heads: int = setting("heads of every attention", 8, COUNT, TRANSFORMER)
+    d_ff: int = setting("inner width of the feed-forward sublayers", 2048, COUNT, TRANSFORMER)
+    activation_function: Literal["relu", "gelu", "silu"] = setting(
+        "activation of the feed-forward sublayers", "relu", families=TRANSFORMER
+    )
     dropout: float = setting("dropout rate", 0.1, SHARE)
-    norm: Literal["post", "pre"] = setting("normalization behind each residual sum, or before each sublayer", "post")
-    positions: Literal["sinusoidal", "learned"] = setting("vectors of the positions", "sinusoidal")
-    attention_score: Literal["scaled_dot", "dot", "additive", "bilinear"] = setting(
-        "comparison of query and key; all but scaled_dot are slower", "scaled_dot"
+    norm: Literal["post", "pre"] = setting(
+        "normalization behind each residual sum, or before each sublayer", "post", families=TRANSFORMER
+    )
+    positions: Literal["sinusoidal", "learned"] = setting(
+        "vectors of the positions", "sinusoidal", families=TRANSFORMER
+    )
+    attention_score: Literal["scaled_dot", "dot", "additive", "bilinear", "none"] = setting(
+        "comparison of query and key; all but scaled_dot are slower in a transformer; none is for recurrent alone",
+        "scaled_dot",
+        families=("transformer", "recurrent"),
+    )
+    cell: Literal["rnn", "gru", "lstm"] = setting("what is repeated at every token", "lstm", families=RECURRENT)
+    bidirectional: bool = setting("read the question from both ends", True, families=RECURRENT)
+    kernel_size: int = setting(
+        "tokens that a convolution sees; odd", 3, Bounds(minimum=1, maximum=255), ("convolutional",)
     )
     tie_word_embeddings: bool = setting("one embedding for encoder, decoder and output, or one for each", True)
     word_vectors: str | None = setting("file of vectors (word2vec's text format) that the embeddings start with", None)
@@ -208,10 +232,11 @@ class Recipe:
         (folder / RECIPE_FILE).write_text(text, encoding="utf-8")
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Yield every setting's dotted key and value."""
+        """Yield the dotted key and value of every setting that the recipe's network has."""
         for key, member, _ in settings():
             section, _, _ = key.rpartition(".")
-            yield key, getattr(getattr(self, section) if section else self, member.name)
+            if self.model.family in member.metadata["families"]:
+                yield key, getattr(getattr(self, section) if section else self, member.name)
 
 
 def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
@@ -241,7 +266,26 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
             raise UsageError(f"the value of {key} is not YAML: {text}") from error
         _put(values, key, value)
     recipe: Recipe = _build(Recipe, values, "")
-    return dataclasses.replace(recipe, given=frozenset(_leaves(values)))
+    given = frozenset(_leaves(values))
+    _check_family(recipe.model.family, given)
+    return dataclasses.replace(recipe, given=given)
+
+
+def _check_family(family: str, given: frozenset[str]) -> None:
+    """Refuse settings of other networks."""
+    for key, member, _ in settings():
+        families = member.metadata["families"]
+        if key in given and family not in families:
+            raise UsageError(
+                f"{key} is a setting of {' and '.join(families)} networks, and the recipe's is {family}; leave it out, "
+                f"or choose another model.family"
+            )
+
+
+def shape_settings(family: str) -> list[str]:
+    """Return the names of the settings that make up a network's shape, as its configuration has them."""
+    members = (member for member in dataclasses.fields(Model) if family in member.metadata["families"])
+    return [member.name for member in members if member.name not in ("family", "word_vectors", "from_")]
 
 
 def find_recipe(source: str) -> Path:

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
@@ -27,7 +28,8 @@ class ModelFamily:
         tiny: fields that make a model small, dropout and size of the vocabulary left out.
         choices: the values, the default first, of every field that changes how the model computes.
         shapes: the same for fields that change its size.
-        attentions: the outputs that hold attention weights, each with the field that counts its layers.
+        attentions: the outputs that hold attention weights, each with the field that counts its layers, or with a
+            function of the configuration that does.
         attention_implementations: what has to agree with eager attention.
         inapplicable: the laws, by name, that the family cannot be held to, each with the reason.
     """
@@ -37,7 +39,7 @@ class ModelFamily:
     tiny: ClassVar[dict[str, Any]]
     choices: ClassVar[dict[str, tuple[Any, ...]]] = {}
     shapes: ClassVar[dict[str, tuple[Any, ...]]] = {}
-    attentions: ClassVar[dict[str, str]] = {}
+    attentions: ClassVar[dict[str, str | Callable[[PreTrainedConfig], int]]] = {}
     attention_implementations: ClassVar[tuple[str, ...]] = ()
     inapplicable: ClassVar[dict[str, str]] = {}
 
@@ -45,6 +47,24 @@ class ModelFamily:
     def admits(cls, choices: dict[str, Any]) -> bool:
         """Say whether a configuration may combine these choices."""
         return True
+
+    @classmethod
+    def read_by_encoder(cls, choices: dict[str, Any], real: torch.Tensor) -> torch.Tensor:
+        """Say which of a question's tokens its encoded tokens depend on: all that are real, but for reasons.
+
+        Args:
+            choices: of the configuration.
+            real: which tokens are real, `[length]`.
+
+        Returns:
+            The same for all encoded tokens, `[length]`, or for each, `[length, length]`.
+        """
+        return real
+
+    @classmethod
+    def read_by_decoder(cls, choices: dict[str, Any], real: torch.Tensor) -> torch.Tensor:
+        """Say which encoded tokens every token of an answer depends on, as [`read_by_encoder`] does, `[length]`."""
+        return real
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -87,7 +87,13 @@ def generate(model: PreTrainedModel, **settings: Any) -> tuple[torch.Tensor, tor
 
 
 class GenerationLaws(ModelFamily):
-    """Caches and searches, on models that know their answers by heart."""
+    """Caches and searches, on models that know their answers by heart.
+
+    Attributes:
+        memorizing_rate: the highest learning rate at which they learn them.
+    """
+
+    memorizing_rate: ClassVar[float] = 5e-3
 
     @classmethod
     @functools.cache
@@ -95,7 +101,7 @@ class GenerationLaws(ModelFamily):
         """A model that learned three answers: a random one repeats one token, whatever it read before."""
         model, batch, steps = cls.new_model(choices, noise=0.0).train(), memorized_batch(), 120
         optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=5e-3, total_steps=steps)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=cls.memorizing_rate, total_steps=steps)
         for _ in range(steps):
             optimizer.zero_grad()
             model(**batch).loss.backward()

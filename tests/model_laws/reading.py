@@ -95,7 +95,8 @@ class ReadingLaws(ModelFamily):
         states = model.get_encoder()(inputs_embeds=embeddings, attention_mask=mask).last_hidden_state
         strengths = reached(states, embeddings)
         for row, tokens in enumerate(real(ids).bool()):
-            assert_reached(strengths[row, tokens], tokens)
+            expected = self.read_by_encoder(dict(every), tokens).expand(len(tokens), -1)
+            assert_reached(strengths[row, tokens], expected[tokens])
 
     @pytest.mark.parametrize("side", SIDES)
     def test_decoder_reads_exactly_the_tokens_so_far(self, every: Choices, side: str) -> None:
@@ -116,14 +117,15 @@ class ReadingLaws(ModelFamily):
     def test_decoder_reads_every_token_of_the_question_and_no_padding(self, every: Choices, side: str) -> None:
         model, batch = self.model(every), question_batch(side)
         mask, answers = batch.get("attention_mask"), answer_batch("none")
-        tokens = real(batch["input_ids"]).bool().unsqueeze(1)
+        tokens = real(batch["input_ids"]).bool()
         embeddings = embed(model, "encoder", batch["input_ids"])
         logits = model(inputs_embeds=embeddings, attention_mask=mask, **answers).logits
-        assert_reached(reached(logits, embeddings), tokens)
+        assert_reached(reached(logits, embeddings), tokens.unsqueeze(1))
         # Past the encoder, which mixes all tokens into each state.
         states = model.get_encoder()(batch["input_ids"], mask).last_hidden_state.detach().requires_grad_()
         outputs = model(encoder_outputs=BaseModelOutput(states), attention_mask=mask, **answers)
-        assert_reached(reached(outputs.logits, states), tokens)
+        encoded = torch.stack([self.read_by_decoder(dict(every), row) for row in tokens])
+        assert_reached(reached(outputs.logits, states), encoded.unsqueeze(1))
 
     def test_attentions_are_distributions_over_the_real_tokens(self, every: Choices) -> None:
         model = self.model((*every, ("attn_implementation", "eager")))
@@ -131,7 +133,7 @@ class ReadingLaws(ModelFamily):
         heads = getattr(model.config, "num_attention_heads", 1)
         shapes = {"encoder_attentions": (9, 9), "decoder_attentions": (7, 7), "cross_attentions": (7, 9)}
         for name, layers in self.attentions.items():
-            assert len(outputs[name]) == getattr(model.config, layers)
+            assert len(outputs[name]) == (layers(model.config) if callable(layers) else getattr(model.config, layers))
             for weights in outputs[name]:
                 assert weights.shape == (3, heads, *shapes[name])
                 assert weights.min() >= 0

@@ -47,6 +47,8 @@ class WenzhenConverter(Converter):
         tokenizer: PreTrainedTokenizerFast,
         settings: dict[str, object],
     ) -> None:
+        if not isinstance(model, WenzhenForConditionalGeneration):
+            raise UsageError(f"CTranslate2 computes no {model.config.model_type} model; use the model as it is")
         if model.config.attention_score == "additive":
             raise UsageError(
                 "the model's attention_score is additive, which CTranslate2 cannot compute; it takes scaled_dot, dot "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from wenzhen.errors import UsageError
 from wenzhen.explain.tokens import MAX_TOKENS, TokenizedText, tokenize, tokenize_within
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ class AttentionMaps:
         source: labels of the question's tokens.
         inputs: labels of the decoder's inputs, the start token first.
         outputs: labels of the tokens that follow each of them: what the model is to write there.
-        encoder: `[layers, heads, source_length, source_length]`.
-        decoder: `[layers, heads, target_length, target_length]`.
+        encoder: `[layers, heads, source_length, source_length]`; None of a network without self-attention.
+        decoder: `[layers, heads, target_length, target_length]`; None as well.
         cross: `[layers, heads, target_length, source_length]`.
     """
 
@@ -76,8 +77,8 @@ class AttentionMaps:
     source: list[str]
     inputs: list[str]
     outputs: list[str]
-    encoder: np.ndarray
-    decoder: np.ndarray
+    encoder: np.ndarray | None
+    decoder: np.ndarray | None
     cross: np.ndarray
 
     @property
@@ -102,8 +103,8 @@ class AttentionMaps:
             "answer": self.answer,
             "generated": self.generated,
             "cut": self.cut,
-            "layers": {"encoder": len(self.encoder), "decoder": len(self.decoder)},
-            "heads": self.encoder.shape[1],
+            "layers": {"encoder": 0 if self.encoder is None else len(self.encoder), "decoder": len(self.cross)},
+            "heads": self.cross.shape[1],
             "evenness": self.evenness.tolist(),
             "looks_most_at": [[token, self.source[i]] for token, i in zip(self.outputs, strongest, strict=True)],
         }
@@ -118,9 +119,11 @@ def measure_attention(engine: "PyTorchEngine", question: str, answer: Answer) ->
         answer: what the decoder is to write.
 
     Raises:
-        UsageError: the question is longer than the model or the figures allow.
+        UsageError: the question is longer than the model or the figures allow, or the model has no attention.
     """
     model, tokenizer = engine.model, engine.tokenizer
+    if getattr(model.config, "attention_score", None) == "none":
+        raise UsageError("the model has no attention to draw: its attention_score is none")
     source = tokenize_within(tokenizer, question, "question", engine.max_question_length + 1)
     target = answer.tokens
     model.set_attn_implementation("eager")
@@ -142,6 +145,9 @@ def measure_attention(engine: "PyTorchEngine", question: str, answer: Answer) ->
     )
 
 
-def stacked(weights: tuple[torch.Tensor, ...]) -> np.ndarray:
-    """Join the layers' weights of the only text, `[layers, heads, target_length, source_length]`, in float64."""
+def stacked(weights: tuple[torch.Tensor, ...] | None) -> Any:
+    """Join the layers' weights of the only text, `[layers, heads, target_length, source_length]`, in float64; None
+    where there are none."""
+    if not weights:
+        return None
     return torch.cat(weights).to("cpu", torch.float64).numpy()

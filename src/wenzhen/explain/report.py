@@ -20,6 +20,7 @@ from wenzhen.explain.drawing import saturation as saturation_figures
 from wenzhen.explain.page import write_page
 from wenzhen.explain.tokens import TokenizedText, normalize, tokenize_within
 from wenzhen.folders import check_output_folder, published_folder
+from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.tokenization import load_tokenizer
 
 if TYPE_CHECKING:
@@ -105,8 +106,11 @@ class Explainer:
         """Compute and draw one of the topics.
 
         Raises:
-            UsageError: the model cannot be loaded, or a text is too long for it.
+            UsageError: the model cannot be loaded or is another network than the topic's, or a text is too long for
+                it.
         """
+        if topic != "attention" and (self.is_shape or topic == "masks"):
+            self.check_family(topic)
         if topic == "saturation":
             saturated = saturation.measure_saturation(self.engine.model.config if self.is_shape else None)
             return Explanation(self.shape, saturated, saturation_figures.draw(saturated))
@@ -119,6 +123,12 @@ class Explainer:
             return Explanation(str(self.model), recorded, masks_figures.draw(recorded), circumstances)
         maps = attention.measure_attention(self.engine, self.question, self.answer)
         return Explanation(str(self.model), maps, attention_figures.draw(maps))
+
+    def check_family(self, topic: str) -> None:
+        """Refuse a model without the part of a Transformer that a topic is about."""
+        untrained = self.model is not None and is_tokenizer_folder(self.model)
+        if not untrained and (kind := self.engine.model.config.model_type) != WenzhenConfig.model_type:
+            raise UsageError(f"{topic}: it is of a Transformer, and {self.model} holds a {kind} model")
 
     @property
     def shape(self) -> str | None:

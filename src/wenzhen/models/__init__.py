@@ -8,9 +8,13 @@ EXPORTED_WEIGHTS = "model.bin"
 DATASET_REPORT = "dataset_report.json"
 LOG_FILE = "training_log.jsonl"
 FIGURE = "figures/loss.png"
+# How long the training took.
+TRAINING_TIME = "training_time.json"
 # What `wenzhen evaluate` found.
 METRICS_FILE = "metrics.json"
 PREDICTIONS_FILE = "predictions.jsonl"
+# Its answers while it is at it.
+PARTIAL_PREDICTIONS = "predictions.partial.jsonl"
 # The folder inside it with the states that a run can go on from.
 CHECKPOINTS = "checkpoints"
 # The folder inside it that TensorBoard reads.

@@ -1,9 +1,8 @@
 """How probable a model finds given answers, in the two means that the project reports."""
 
-import math
-
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 # The length to which the thesis' code padded its targets.
@@ -36,18 +35,28 @@ def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return losses.double()
 
 
-def likelihood_metrics(statistics: np.ndarray) -> dict[str, float]:
-    """Turn the statistics of all answers, `[answers, 3]`, into means.
+def likelihood_metrics(statistics: NDArray[np.float64]) -> dict[str, float]:
+    """Turn the statistics of all answers, `[answers, 3]`, into means; see [`likelihood_values`]."""
+    sums = np.append(np.asarray(statistics, dtype=np.float64).sum(axis=0), len(statistics))
+    return {name: float(value) for name, value in likelihood_values(sums).items()}
+
+
+def likelihood_values(sums: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Turn sums over answers into means.
+
+    Args:
+        sums: negative log-likelihood, tokens, padded negative log-likelihood and number of answers, `[…, 4]`.
 
     Returns:
         `loss`: nats per real token (end of answer included); `perplexity`: its exponential; `padded_loss`: the mean
         over answers cut or padded to [`PADDED_LENGTH`] tokens where padding costs nothing, as the thesis' loss counts.
+        Each has the leading axes of `sums`.
     """
-    nll, tokens, padded_nll = np.asarray(statistics, dtype=np.float64).sum(axis=0)
+    nll, tokens, padded_nll, answers = np.moveaxis(sums, -1, 0)
     loss = nll / tokens
     return {
-        "loss": float(loss),
+        "loss": loss,
         # Beyond this the exponential is no float any more.
-        "perplexity": math.exp(min(loss, 700.0)),
-        "padded_loss": float(padded_nll / (len(statistics) * PADDED_LENGTH)),
+        "perplexity": np.exp(np.minimum(loss, 700.0)),
+        "padded_loss": padded_nll / (answers * PADDED_LENGTH),
     }

@@ -5,24 +5,18 @@ import math
 from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
-from transformers import GenerationConfig, PreTrainedTokenizerFast
+from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from wenzhen.errors import UsageError
-from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
-from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
-from wenzhen.recipe import Generation, Model, Recipe
-
-# What a recipe says about a model, but for the family and where its weights come from.
-SHAPE = tuple(
-    field.name for field in dataclasses.fields(Model) if field.name not in ("family", "word_vectors", "from_")
-)
+from wenzhen.models.families import configuration_class, model_class
+from wenzhen.recipe import Generation, Recipe, shape_settings
 
 
-def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> WenzhenForConditionalGeneration:
+def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
     """Make an untrained model of the recipe's shape and the tokenizer's vocabulary, and its way to answer."""
     longest = max(recipe.data.max_question_length, recipe.data.max_answer_length)
     multiple = recipe.training.pad_to_multiple_of
-    config = WenzhenConfig(
+    config = configuration_class(recipe.model.family)(
         **model_shape(recipe),
         vocab_size=len(tokenizer),
         # Padding stands at positions too.
@@ -33,7 +27,7 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> WenzhenFo
         eos_token_id=tokenizer.eos_token_id,
         decoder_start_token_id=tokenizer.bos_token_id,
     )
-    model = WenzhenForConditionalGeneration(config)
+    model = model_class(recipe.model.family)(config)
     model.generation_config = generation_config(recipe.generation, config, recipe.data.max_answer_length)
     return model
 
@@ -44,15 +38,15 @@ def model_shape(recipe: Recipe) -> dict[str, Any]:
     Raises:
         UsageError: they fit no model.
     """
-    shape = {name: getattr(recipe.model, name) for name in SHAPE}
+    shape = {name: getattr(recipe.model, name) for name in shape_settings(recipe.model.family)}
     try:
-        WenzhenConfig(**shape)
+        configuration_class(recipe.model.family)(**shape)
     except StrictDataclassError as error:
         raise UsageError(f"the recipe's model is impossible: {error.__cause__ or error}") from error
     return shape
 
 
-def generation_config(generation: Generation, config: WenzhenConfig, max_answer_length: int) -> GenerationConfig:
+def generation_config(generation: Generation, config: Any, max_answer_length: int) -> GenerationConfig:
     """Translate the recipe's way to answer."""
     values = dataclasses.asdict(generation)
     if generation.num_beams == 1:

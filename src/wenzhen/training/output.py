@@ -13,7 +13,7 @@ from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from safetensors import SafetensorError
 from tqdm import tqdm
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from wenzhen.corpus.schema import REPORT_FILE
 from wenzhen.errors import RunError, UsageError
@@ -24,11 +24,12 @@ from wenzhen.models import (
     LOG_FILE,
     METRICS_FILE,
     MODEL_FILES,
+    PARTIAL_PREDICTIONS,
     PREDICTIONS_FILE,
     TENSORBOARD,
+    TRAINING_TIME,
 )
 from wenzhen.models.saving import save_with_code
-from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
 from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
 from wenzhen.tokenization import save_tokenizer
 from wenzhen.training.batching import hash_tokens
@@ -41,12 +42,14 @@ CONTENTS = (
     "figures",
     TENSORBOARD,
     LOG_FILE,
+    TRAINING_TIME,
     *MODEL_FILES,
     DATASET_REPORT,
     METRICS_FILE,
     "configuration_*.py",
     "modeling_*.py",
     PREDICTIONS_FILE,
+    PARTIAL_PREDICTIONS,
     "README.md",
 )
 # What it holds at the end of a run, and not before.
@@ -82,7 +85,10 @@ def find_checkpoint(output: Path, recipe: Recipe) -> str:
             f"the run in {output} has finished; there is nothing to resume (wenzhen evaluate {output} measures it)"
         )
     begun, wanted = (dict(fixed_settings(r)) for r in (load_recipe(str(output / RECIPE_FILE)), recipe))
-    changed = [f"{key} was {begun[key]}, not {wanted[key]}" for key in begun if begun[key] != wanted[key]]
+    # Another network has other settings too; that it is another one is said by `model.family`.
+    changed = [
+        f"{key} was {value}, not {wanted[key]}" for key, value in begun.items() if wanted.get(key, value) != value
+    ]
     if changed:
         raise UsageError(f"the run in {output} began with another recipe: {'; '.join(changed)}")
     # One process looks, and all take the same.
@@ -151,9 +157,7 @@ def prepare_output_folder(output: Path, recipe: Recipe, resume: bool) -> None:
     recipe.save(output)
 
 
-def save_model(
-    model: WenzhenForConditionalGeneration, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, output: Path
-) -> None:
+def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, output: Path) -> None:
     """Write what `AutoModelForSeq2SeqLM` and `AutoTokenizer` load, here or, with the code beside it, anywhere.
 
     Raises:

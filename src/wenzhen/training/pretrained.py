@@ -13,11 +13,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from wenzhen.errors import UsageError
 from wenzhen.models import MODEL_FILES
+from wenzhen.models.families import family_of
 from wenzhen.models.loading import check_files, load_model
-from wenzhen.recipe import Recipe
+from wenzhen.recipe import Recipe, shape_settings
 from wenzhen.tokenization import load_tokenizer
 from wenzhen.tokenization.folder import token_texts
-from wenzhen.training.initial_model import SHAPE
 
 # The parts of a model that have a row for each token, and those that may have one for each position.
 VOCABULARY = ("shared", "embed_tokens", "lm_head")
@@ -72,9 +72,18 @@ def fetch(name: str) -> Path:
 
 
 def adopt_shape(recipe: Recipe, shape: Mapping[str, Any]) -> Recipe:
-    """Return the recipe with the shape of an earlier model, except for what the recipe's file or overrides give."""
-    taken = {name: shape[name] for name in SHAPE if f"model.{name}" not in recipe.given}
+    """Return the recipe with the family and shape of an earlier model, except for what the recipe's file or overrides
+    give."""
+    names = ("family", *shape_settings(shape["family"]))
+    taken = {name: shape[name] for name in names if f"model.{name}" not in recipe.given}
     return replace(recipe, model=replace(recipe.model, **taken))
+
+
+def shape_of(pretrained: Pretrained) -> dict[str, Any]:
+    """Return a trained model's family and shape as a recipe has them."""
+    config = pretrained.model.config
+    family = family_of(config.model_type)
+    return {"family": family, **{name: getattr(config, name) for name in shape_settings(family)}}
 
 
 def check_shape(recipe: Recipe, pretrained: Pretrained) -> None:
@@ -83,7 +92,7 @@ def check_shape(recipe: Recipe, pretrained: Pretrained) -> None:
     Raises:
         UsageError: it does.
     """
-    pairs = {name: (getattr(pretrained.model.config, name), getattr(recipe.model, name)) for name in SHAPE}
+    pairs = {name: (own, getattr(recipe.model, name)) for name, own in shape_of(pretrained).items()}
     del pairs["dropout"]
     other = [f"model.{name} is {own} there, not {asked}" for name, (own, asked) in pairs.items() if own != asked]
     if other:

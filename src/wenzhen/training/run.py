@@ -9,6 +9,7 @@ from tqdm import tqdm
 from transformers import (
     DataCollatorForSeq2Seq,
     EarlyStoppingCallback,
+    PreTrainedModel,
     PreTrainedTokenizerFast,
     PrinterCallback,
     Seq2SeqTrainingArguments,
@@ -21,12 +22,12 @@ from wenzhen.corpus.loading import load_split
 from wenzhen.errors import UsageError
 from wenzhen.folders import check_output_folder
 from wenzhen.models import FIGURE
-from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
 from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
 from wenzhen.tokenization import load_tokenizer
 from wenzhen.training.arguments import training_arguments
 from wenzhen.training.batching import encode_split, sample_split
 from wenzhen.training.checkpoints import Manifest
+from wenzhen.training.clock import TrainingClock
 from wenzhen.training.examples import ExampleAnswers
 from wenzhen.training.figure import draw_losses
 from wenzhen.training.initial_model import build_model, generation_config, model_shape
@@ -42,7 +43,7 @@ from wenzhen.training.output import (
     save_model,
     size_of,
 )
-from wenzhen.training.pretrained import Pretrained, adopt_shape, check_shape, load_pretrained, take_over
+from wenzhen.training.pretrained import Pretrained, adopt_shape, check_shape, load_pretrained, shape_of, take_over
 from wenzhen.training.progress import Progress
 from wenzhen.training.summary import start_block
 from wenzhen.training.trackers import check_tracker, tracker
@@ -146,7 +147,7 @@ def find_beginning(recipe: Recipe, resume: bool) -> tuple[Recipe, Pretrained | N
     if Path(recipe.model.from_).resolve().is_relative_to(Path(recipe.output).resolve()):
         raise UsageError(f"the output {recipe.output} holds the model to begin with; name another folder")
     pretrained = load_pretrained(recipe.model.from_)
-    recipe = adopt_shape(recipe, pretrained.model.config.to_dict())
+    recipe = adopt_shape(recipe, shape_of(pretrained))
     check_shape(recipe, pretrained)
     return recipe, pretrained
 
@@ -181,7 +182,7 @@ def find_tokenizer(recipe: Recipe, pretrained: Pretrained | None, checkpoint: st
 
 
 def initialize(
-    model: WenzhenForConditionalGeneration,
+    model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     recipe: Recipe,
     pretrained: Pretrained | None,
@@ -199,7 +200,7 @@ def initialize(
 def make_trainer(
     recipe: Recipe,
     arguments: Seq2SeqTrainingArguments,
-    model: WenzhenForConditionalGeneration,
+    model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     encoded: dict[str, Dataset],
     order: Order,
@@ -239,7 +240,7 @@ def make_trainer(
 
 def make_callbacks(
     recipe: Recipe,
-    model: WenzhenForConditionalGeneration,
+    model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     pairs: int,
     validation: Dataset,
@@ -247,7 +248,7 @@ def make_callbacks(
     """Return what happens beside the training, in the order in which it happens."""
     output, examples = Path(recipe.output), recipe.evaluation.examples
     log = TrainingLog(output)
-    callbacks: list[TrainerCallback] = [log]
+    callbacks: list[TrainerCallback] = [log, TrainingClock(output)]
     if examples:
         # Beams would take many times as long.
         greedy = generation_config(

@@ -25,7 +25,7 @@ class WenzhenTrainer(DurableTrainer):
     def __init__(self, *args: Any, order: Order | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.order = training_order(self.train_dataset, self.args) if order is None else order
-        if self.args.device.type == "cpu":
+        if self.args.device.type == "cpu" and self.model._supports_sdpa:
             # Several times as fast there as PyTorch's fused attention, whose backward pass is slow.
             self.model.set_attn_implementation("eager")
         # What is not computed has no fixed shape: nothing for a compiler.

@@ -13,15 +13,11 @@ from wenzhen.errors import UsageError
 from wenzhen.tokenization.folder import token_texts
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
-
-    from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 
 @torch.no_grad()
-def initialize_embeddings(
-    model: "WenzhenForConditionalGeneration", tokenizer: "PreTrainedTokenizerFast", file: Path
-) -> int:
+def initialize_embeddings(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerFast", file: Path) -> int:
     """Put word vectors into the embeddings of encoder and decoder; tokens that the file lacks stay as they are.
 
     All vectors are multiplied by one number, which gives them the mean square 1/d of a fresh embedding: whatever their

@@ -23,13 +23,18 @@ NAMES = {
 
 
 def draw(maps: AttentionMaps) -> dict[str, Figure]:
-    """Draw the alignment, then every head of every layer of the three kinds."""
+    """Draw the alignment, then every head of every layer of the kinds that there are."""
     axes = {
         "encoder": (maps.source, maps.source),
         "decoder": (maps.inputs, maps.inputs),
         "cross": (maps.outputs, maps.source),
     }
-    grids = {f"attention-{kind}": draw_grid(getattr(maps, kind), *axes[kind], NAMES[kind]) for kind in NAMES}
+    weights = {kind: getattr(maps, kind) for kind in NAMES}
+    grids = {
+        f"attention-{kind}": draw_grid(values, *axes[kind], NAMES[kind])
+        for kind, values in weights.items()
+        if values is not None
+    }
     return {"attention-alignment": draw_alignment(maps), **grids}
 
 
