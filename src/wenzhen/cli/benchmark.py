@@ -13,11 +13,15 @@ SEARCHES = tuple(name for name, decoding in DECODINGS.items() if not decoding.do
 DTYPES = ("float32", "bfloat16", "float16")
 TRAINING_DTYPES = ("float32", "bfloat16")
 GPU_STEPS = 200
+# What the output folder may hold, as patterns; the first one marks it as ours.
+LAYERS_CONTENTS = ("layers.json", "*.png", "*.svg")
 
 
 def add_parser(verbs: Verbs) -> None:
     """Declare the verb's arguments."""
-    parser = verbs.add_parser("benchmark", help="measure speed against transformers' MarianMTModel, on this machine")
+    parser = verbs.add_parser(
+        "benchmark", help="measure speed on this machine, against MarianMTModel or by kinds of layers"
+    )
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="WHAT")
     generate = kinds.add_parser("generate", help="answers: PyTorch and CTranslate2 against MarianMTModel")
     generate.add_argument("--model", type=Path, help="a model folder (default: random weights in the thesis' shape)")
@@ -62,6 +66,17 @@ def add_parser(verbs: Verbs) -> None:
     train.add_argument("--profile", action="store_true", help="say where the time of our steps goes")
     add_json(train)
     train.set_defaults(run=run_train)
+    layers = kinds.add_parser("layers", help="layers: self-attention against recurrent and convolutional ones")
+    layers.add_argument("--lengths", type=int, nargs="+", help="of the sequence (default: 64 to 2048)")
+    layers.add_argument("--widths", type=int, nargs="+", help="of the layer (default: 64 to 1024)")
+    layers.add_argument("--repeats", type=int, default=3, help="rounds through all sizes (default: %(default)s)")
+    layers.add_argument("--threads", type=int, default=1, help="of PyTorch (default: %(default)s)")
+    layers.add_argument(
+        "--output", type=Path, default=Path("outputs/layers"), help="folder for figures (default: %(default)s)"
+    )
+    layers.add_argument("--overwrite", action="store_true", help="replace an earlier result in the output folder")
+    add_json(layers)
+    layers.set_defaults(run=run_layers)
 
 
 def run_generate(arguments: argparse.Namespace) -> int:
@@ -135,6 +150,43 @@ def run_train(arguments: argparse.Namespace) -> int:
         pool = random_pool(config)
     result = benchmark_training(plan, pool)
     print(json.dumps(result, ensure_ascii=False) if arguments.json else training_table(result))
+    return 0
+
+
+def run_layers(arguments: argparse.Namespace) -> int:
+    """Measure, draw, print, and say where the figures lie."""
+    check_counts(arguments, "lengths", "widths", "repeats", "threads")
+
+    from wenzhen.answering.translator import available_cores
+    from wenzhen.benchmark.layers.drawing import draw
+    from wenzhen.benchmark.layers.kinds import HEAD_DIM
+    from wenzhen.benchmark.layers.measure import Plan, benchmark_layers
+    from wenzhen.benchmark.layers.table import layers_table
+    from wenzhen.explain.drawing import save, style
+    from wenzhen.folders import published_folder
+
+    plan = Plan(
+        lengths=tuple(sorted(set(arguments.lengths or Plan().lengths))),
+        widths=tuple(sorted(set(arguments.widths or Plan().widths))),
+        repeats=arguments.repeats,
+        threads=arguments.threads,
+    )
+    if plan.threads > available_cores():
+        raise UsageError(
+            f"--threads must be at most {available_cores()}, the cores that there are, got {plan.threads}"
+        )
+    if uneven := [width for width in plan.widths if width % HEAD_DIM]:
+        raise UsageError(f"--widths must be multiples of {HEAD_DIM}, the width of a head, got {uneven[0]}")
+    with published_folder(arguments.output, LAYERS_CONTENTS, arguments.overwrite) as folder:
+        result = benchmark_layers(plan)
+        (folder / LAYERS_CONTENTS[0]).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        with style():
+            for name, figure in draw(result).items():
+                save(figure, folder, name)
+    if arguments.json:
+        print(json.dumps(result, ensure_ascii=False))
+    else:
+        print(f"{layers_table(result)}\n\nfigures: {arguments.output}  (with {LAYERS_CONTENTS[0]})")
     return 0
 
 
