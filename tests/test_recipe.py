@@ -32,7 +32,58 @@ def leaves(values, prefix=""):
 
 
 def test_there_are_recipes():
-    assert {path.stem for path in RECIPES} == {"fast", "quickstart", "thesis-bs32", "thesis-bs64"}
+    assert {path.stem for path in RECIPES} == {
+        "fast",
+        "quickstart",
+        "quickstart-convolutional",
+        "quickstart-recurrent",
+        "quickstart-recurrent-plain",
+        "thesis-bs32",
+        "thesis-bs64",
+    }
+
+
+NETWORKS = ["quickstart", "quickstart-recurrent", "quickstart-recurrent-plain", "quickstart-convolutional"]
+
+
+def test_the_recipes_of_the_networks_have_equal_parameters():
+    """Within one per cent, with the sample corpus' vocabulary."""
+    import torch
+
+    from wenzhen.models.families import configuration_class, model_class
+    from wenzhen.training.initial_model import model_shape
+
+    sizes = []
+    for name in NETWORKS:
+        recipe = load_recipe(str(ROOT / "recipes" / f"{name}.yaml"))
+        config = configuration_class(recipe.model.family)(
+            **model_shape(recipe), vocab_size=1497, max_position_embeddings=recipe.data.max_answer_length
+        )
+        with torch.device("meta"):
+            sizes.append(model_class(recipe.model.family)(config).num_parameters())
+    assert max(sizes) < 1.01 * min(sizes)
+
+
+@pytest.mark.parametrize(
+    ("family", "key", "value"),
+    [("transformer", "cell", "gru"), ("recurrent", "norm", "pre"), ("convolutional", "attention_score", "dot")],
+)
+def test_a_setting_of_another_network_is_refused(load, family, key, value):
+    with pytest.raises(UsageError, match=rf"model\.{key} is a setting of .* networks, and the recipe's is {family}"):
+        load(SMALLEST, f"model.family={family}", f"model.{key}={value}")
+
+
+@pytest.mark.parametrize("family", ["transformer", "recurrent", "convolutional"])
+def test_the_settings_of_a_network_are_fields_of_its_configuration(load, tmp_path, family):
+    from wenzhen.models.families import configuration_class
+    from wenzhen.recipe import shape_settings
+
+    recipe = load(SMALLEST, f"model.family={family}")
+    own = {key.removeprefix("model.") for key, _ in recipe.items() if key.startswith("model.")}
+    assert own == {"family", "word_vectors", "from", *shape_settings(family)}
+    assert set(shape_settings(family)) <= set(configuration_class(family)().to_dict())
+    recipe.save(tmp_path)
+    assert load_recipe(str(tmp_path / "recipe.yaml")) == recipe
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -319,7 +370,7 @@ def test_a_bare_name_means_a_recipe_of_the_repository(monkeypatch):
 
 def test_an_unknown_recipe_is_refused_with_the_known_ones(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
-    with pytest.raises(UsageError, match=r"no recipe thesis;.*quickstart, thesis-bs32, thesis-bs64"):
+    with pytest.raises(UsageError, match=r"no recipe thesis;.*quickstart-recurrent-plain, thesis-bs32, thesis-bs64"):
         load_recipe("thesis")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="none here"):

@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all."""
+"""Folders and files that appear whole or not at all."""
 
 import fcntl
 import glob
@@ -88,6 +88,17 @@ def published_folder(folder: Path, contents: Sequence[str], overwrite: bool) -> 
             replace_folder(folder, draft, aside / "old")
         finally:
             shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def replace_file(file: Path) -> Iterator[Path]:
+    """Yield a name beside `file` for a draft that takes its place when the block ends well."""
+    draft = file.with_name(f".{file.name}.draft")
+    try:
+        yield draft
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -277,8 +277,8 @@ def _check_family(family: str, given: frozenset[str]) -> None:
         families = member.metadata["families"]
         if key in given and family not in families:
             raise UsageError(
-                f"{key} is a setting of {' and '.join(families)} networks, and the recipe's is {family}; leave it out, "
-                f"or choose another model.family"
+                f"{key} is a setting of {' and '.join(families)} networks, and the recipe's is {family}; leave it "
+                "out, or choose another model.family"
             )
 
 

@@ -127,8 +127,24 @@ def test_everything_meant_for_others_is_published_and_nothing_else(
     push_model(model, NAME, private=False)
     files = repository(client).files
     assert sorted(files) == sorted([".gitattributes", *PUBLISHED])
-    for same in ("model.safetensors", "tokenizer.json", "metrics.json", "training_log.jsonl", "figures/loss.png"):
+    for same in ("model.safetensors", "tokenizer.json", "training_log.jsonl", "figures/loss.png"):
         assert files[same] == (model / same).read_bytes()
+    metrics, measured = json.loads(files["metrics.json"]), json.loads((model / "metrics.json").read_text())
+    # What tells of the machine stays there.
+    assert measured.keys() - metrics.keys() == {
+        "model",
+        "near_duplicates",
+        "verdicts",
+        "answers_per_second",
+        "characters_per_second",
+        "timed_answers",
+        "peak_memory_gb",
+        "parameters",
+        "size_mb",
+        "engine",
+    }
+    assert all(metrics[name] == measured[name] for name in metrics.keys() - {"floors", "departments"})
+    assert metrics["floors"]["random"]["rougeL_char"] == measured["floors"]["random"]["rougeL_char"]
     for code in ("configuration_transformer.py", "modeling_transformer.py"):
         assert files[code] == (ROOT / "src/wenzhen/models/transformer" / code).read_bytes()
     names = ["男科/a|b.csv", "a\\|b.csv", "notes.csv"]

@@ -239,7 +239,12 @@ def test_report_that_says_little(folder: Path, report: dict[str, Any], given: st
 def test_metrics_are_told_with_what_they_mean_and_how_they_were_measured(folder: Path) -> None:
     card = written(folder).text
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    assert f"| loss | {metrics['loss']:.4f} | nats per real token |" in card
+    low, high = metrics["intervals"]["loss"]
+    floors = " - |" * len(metrics["floors"])
+    row = f"| loss | {metrics['loss']:.4f} | {low:.4f} to {high:.4f} |{floors} nats per real token |"
+    assert row in card
+    assert f"| {metrics['floors']['random']['rougeL_char']:.2f} | " in card
+    assert all(f"- {line}\n" in card.replace("my doctor", "model") for line in metrics["verdicts"])
     assert "| bleu4_char |" in card
     assert f"sacreBLEU signature: `{metrics['bleu4_char_signature']}`." in card
     assert "written by greedy search, of at most 80 tokens." in sentences(card)
@@ -284,9 +289,8 @@ def test_leak_that_the_dataset_reports_reaches_the_card(folder: Path, dataset: P
         leaky / "report.json",
         leakage={"questions": {"validation": 1, "test": 7}, "answers": {"validation": 2, "test": 9}},
     )
-    evaluation = evaluate_model(folder, dataset=leaky, limit=3)
-    assert evaluation.metrics["leakage"] == {"questions": 7, "answers": 9}
-    evaluation.save(folder)
+    metrics = evaluate_model(folder, folder, dataset=leaky, limit=3)
+    assert metrics["leakage"] == {"questions": 7, "answers": 9}
     assert "7 share their question with the training split, and 9 their answer." in written(folder).text
 
 

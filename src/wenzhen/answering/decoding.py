@@ -1,8 +1,10 @@
 """Ways to turn a model's probabilities into an answer."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from wenzhen.errors import UsageError
 from wenzhen.recipe import BEAMS, COUNT, EXPONENT, NOT_NEGATIVE, Bounds
@@ -38,7 +40,7 @@ class Decoding:
 
     `num_beams` 1 is greedy search or, with `do_sample`, sampling from the smallest set of tokens whose probability
     reaches `top_p` after dividing the logits by `temperature`; more beams are beam search with score log P / lengthᵅ,
-    α being `length_penalty`.
+    α being `length_penalty`. What keeps an answer from repeating itself is the model's own setting where it is None.
     """
 
     num_beams: int = 1
@@ -46,6 +48,8 @@ class Decoding:
     do_sample: bool = False
     temperature: float = 1.0
     top_p: float = 1.0
+    repetition_penalty: float | None = None
+    no_repeat_ngram_size: int | None = None
 
     def applied_to(self, default: "GenerationConfig") -> "GenerationConfig":
         """Return the model's own generation config with this way of decoding in it.
@@ -85,6 +89,7 @@ def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
+EXAMPLE = "beam:num_beams=8,length_penalty=1"
 DECODINGS = {
     "greedy": Decoding(),
     "beam": Decoding(num_beams=4, length_penalty=0.75),
@@ -95,11 +100,25 @@ DECODINGS = {
 def decoding_named(name: str | None) -> Decoding | None:
     """Return a way to decode by its name; None stands for the model's own.
 
+    Args:
+        name: one of [`DECODINGS`], or one with settings of its own, as `beam:num_beams=8,length_penalty=1`.
+
     Raises:
-        UsageError: there is none of this name.
+        UsageError: there is none of this name, or a setting is none of [`Decoding`] or not possible.
     """
     if name is None:
         return None
-    if name not in DECODINGS:
-        raise UsageError(f"no decoding {name}; there are: {', '.join(DECODINGS)}")
-    return DECODINGS[name]
+    kind, _, changes = name.partition(":")
+    if kind not in DECODINGS:
+        raise UsageError(f"no decoding {name}; there are: {', '.join(DECODINGS)}, and {EXAMPLE}")
+    settings: dict[str, Any] = {}
+    known = [field.name for field in fields(Decoding)]
+    for change in filter(None, changes.split(",")):
+        key, equals, text = change.partition("=")
+        if key not in known or not equals:
+            raise UsageError(f"the decoding {name} has {change}, expected SETTING=VALUE; settings: {', '.join(known)}")
+        try:
+            settings[key] = yaml.safe_load(text)
+        except (yaml.YAMLError, ValueError) as error:
+            raise UsageError(f"the decoding {name} has no value for {key}: {text}") from error
+    return replace(DECODINGS[kind], **checked_settings(settings))

@@ -13,7 +13,14 @@ from wenzhen.answering.engines.ctranslate2 import CTranslate2Engine
 from wenzhen.answering.engines.pytorch import PyTorchEngine
 from wenzhen.errors import RunError, UsageError
 from wenzhen.folders import check_output_folder, published_folder
-from wenzhen.models import DATASET_REPORT, EXPORTED_WEIGHTS, FIGURE, METRICS_FILE, PREDICTIONS_FILE
+from wenzhen.models import (
+    DATASET_REPORT,
+    EXPORTED_WEIGHTS,
+    FIGURE,
+    METRICS_FILE,
+    PARTIAL_PREDICTIONS,
+    PREDICTIONS_FILE,
+)
 from wenzhen.recipe import RECIPE_FILE
 
 # How far the log-probability of a token may be from PyTorch's, by how the weights are written.
@@ -39,6 +46,7 @@ CONTENTS = (
     # What `wenzhen evaluate` adds.
     METRICS_FILE,
     PREDICTIONS_FILE,
+    PARTIAL_PREDICTIONS,
 )
 
 # At the head of the card.

@@ -1,17 +1,52 @@
 """Arguments that several verbs share."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
-from wenzhen.answering.decoding import DECODINGS
+from wenzhen.answering.decoding import DECODINGS, EXAMPLE, decoding_named
+from wenzhen.corpus.splitting import SPLITS
+from wenzhen.errors import UsageError
 
 # What `ArgumentParser.add_subparsers` returns; argparse gives the type no public name.
 Verbs = Any
 
 
+def add_questions(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of questions to a verb."""
+    parser.add_argument("--split", choices=SPLITS, help="part of the dataset (default: test)")
+    parser.add_argument("--dataset", type=Path, help="dataset folder (default: the one in the model's recipe)")
+    parser.add_argument("--department", help="ask the questions of this department alone")
+    parser.add_argument("--limit", type=int, help="ask so many questions, drawn with a fixed seed")
+    parser.add_argument("--batch-size", type=int, default=64, help="questions at a time (default: %(default)s)")
+
+
+def check_counts(arguments: argparse.Namespace, *names: str) -> None:
+    """Refuse numbers below 1."""
+    for name in names:
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
+
+
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     """Add the choice of decoding to a verb."""
-    parser.add_argument("--decoding", choices=DECODINGS, help="how to write the answer (default: the model's own way)")
+    parser.add_argument(
+        "--decoding",
+        metavar="NAME",
+        type=decoding_name,
+        help=f"how to write the answer: {', '.join(DECODINGS)}, or one with settings of its own, as {EXAMPLE} "
+        "(default: the model's own way)",
+    )
+
+
+def decoding_name(name: str) -> str:
+    """Return the name of a way to decode, checked."""
+    try:
+        decoding_named(name)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return name
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

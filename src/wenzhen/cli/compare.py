@@ -2,55 +2,84 @@
 
 import argparse
 import json
-import math
 from pathlib import Path
-from typing import Any
 
-from wenzhen.cli.arguments import Verbs, add_json
+from wenzhen.answering.decoding import DECODINGS
+from wenzhen.cli.arguments import Verbs, add_json, add_questions, check_counts, decoding_name
+from wenzhen.cli.losses import LOSSES, compare_losses, read_run
 from wenzhen.errors import UsageError
-
-# What the output folder holds.
-FIGURE = "losses.png"
-# Column of the table -> how a value is written there; of the measurement with the lowest validation loss.
-COLUMNS = {
-    "step": "{:,}",
-    "epoch": "{:.2f}",
-    "eval_loss": "{:.4f}",
-    "eval_perplexity": "{:.2f}",
-    "eval_padded_loss": "{:.4f}",
-}
 
 
 def add_parser(verbs: Verbs) -> None:
     """Declare the verb's arguments."""
     parser = verbs.add_parser(
         "compare",
-        help="lay the losses of training runs over each other",
-        description="Lay the losses of training runs over each other, and name each run's best measurement.",
-        epilog="The figure is against epochs: at the same epoch, runs on the same dataset have seen as many pairs, "
-        "whatever their batch sizes. The table has the measurement with each run's lowest validation loss.",
+        help="measure models side by side, and write a report",
+        description="Ask models the same questions, beside answers that need no model, and write a report: quality "
+        "with intervals, speed, memory, losses, sample answers.",
+        epilog="Stopped or killed, the same command goes on with the answers that there are. A model that has "
+        "answered is not asked again.",
     )
-    parser.add_argument("models", metavar="MODEL", nargs="+", type=Path, help="model folders, finished or in training")
-    parser.add_argument("--output", type=Path, default=Path("outputs/compare"), help="folder for the figure")
+    parser.add_argument("models", metavar="MODEL", nargs="+", type=Path, help="model folders, or exports of them")
+    add_questions(parser)
+    parser.add_argument(
+        "--decoding",
+        metavar="NAME",
+        nargs="+",
+        default=[],
+        type=decoding_name,
+        help=f"have every model answer in each of these ways: {', '.join(DECODINGS)}, or one with settings of its own "
+        "(default: each model's own way)",
+    )
+    parser.add_argument("--no-floors", action="store_true", help="leave out the answers that need no model")
+    parser.add_argument("--losses", action="store_true", help="ask nothing: lay the runs' losses over each other")
+    parser.add_argument("--output", type=Path, default=Path("outputs/compare"), help="folder for the report")
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier result in the output folder")
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read the logs, draw them, and say what is best in each and where the figure lies."""
-    from wenzhen.folders import published_folder
+    """Compare, and say where the report lies."""
+    check_counts(arguments, "limit", "batch_size")
+    models = named(arguments.models)
+    if arguments.losses:
+        return compare_losses(models, arguments.output, arguments.overwrite, arguments.json)
+
+    from wenzhen.benchmark.machine import describe_machine, package_versions
+    from wenzhen.evaluation.contest import compare_models, contenders_of
+    from wenzhen.evaluation.contest_folder import FIGURES, REPORT_PAGE
+    from wenzhen.evaluation.figures import draw_figures
+    from wenzhen.evaluation.report import write_report
+    from wenzhen.evaluation.table import comparison_table
     from wenzhen.training.figure import draw_losses
 
-    runs = {name: read_run(folder) for name, folder in named(arguments.models).items()}
-    with published_folder(arguments.output, (FIGURE,), arguments.overwrite) as folder:
-        draw_losses(runs, folder / FIGURE)
-    best = {name: best_measurement(entries) for name, entries in runs.items()}
-    file = arguments.output / FIGURE
+    output = arguments.output
+    machine = describe_machine()
+    versions = ", ".join(f"{name} {version}" for name, version in package_versions().items())
+    result, scores = compare_models(
+        contenders_of(models, arguments.decoding),
+        output,
+        dataset=arguments.dataset,
+        split=arguments.split or "test",
+        department=arguments.department,
+        limit=arguments.limit,
+        batch_size=arguments.batch_size,
+        floors=not arguments.no_floors,
+        machine=f"{machine['accelerator'] or machine['cpu']}, {machine['cores']} cores, {versions}",
+        overwrite=arguments.overwrite,
+    )
+    figures = draw_figures(result["systems"], result["models"], output / FIGURES)
+    runs = {name: entries for name, folder in models.items() if (entries := read_run(folder))}
+    if runs:
+        draw_losses(runs, output / FIGURES / LOSSES)
+        figures[LOSSES] = "Training and validation losses of the runs, against epochs"
+    write_report(output, result, scores, figures)
     if arguments.json:
-        print(json.dumps({"figure": str(file), "best": best}, ensure_ascii=False))
+        print(json.dumps(result, ensure_ascii=False))
     else:
-        print(f"{table(best)}\nfigure: {file}")
+        print(comparison_table(result))
+        print(f"report: {output / REPORT_PAGE}")
     return 0
 
 
@@ -61,33 +90,3 @@ def named(folders: list[Path]) -> dict[str, Path]:
     names = [folder.resolve().name for folder in folders]
     unique = [name if names.count(name) == 1 else str(folder) for name, folder in zip(names, folders, strict=True)]
     return dict(zip(unique, folders, strict=True))
-
-
-def read_run(folder: Path) -> list[dict[str, Any]]:
-    """Return the entries of a run's log.
-
-    Raises:
-        UsageError: there is no log, or it is damaged.
-    """
-    from wenzhen.hub.records import read_steps
-
-    entries = read_steps(folder)
-    if not entries:
-        raise UsageError(f"{folder} holds no training_log.jsonl with losses; name a folder that wenzhen train made")
-    return entries
-
-
-def best_measurement(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the entry with the lowest validation loss, an empty one where none was measured."""
-    measured = [entry for entry in entries if math.isfinite(entry.get("eval_loss", math.nan))]
-    return min(measured, key=lambda entry: float(entry["eval_loss"]), default={})
-
-
-def table(best: dict[str, dict[str, Any]]) -> str:
-    """Render each run's best measurement for a terminal."""
-    width = max(map(len, best)) + 2
-    lines = [" " * width + "".join(f"{column.removeprefix('eval_'):>13}" for column in COLUMNS)]
-    for name, entry in best.items():
-        cells = (form.format(entry[column]) if column in entry else "-" for column, form in COLUMNS.items())
-        lines.append(f"{name:<{width}}" + "".join(f"{cell:>13}" for cell in cells))
-    return "\n".join(lines)

@@ -6,20 +6,29 @@ from pathlib import Path
 from typing import Any
 
 from wenzhen.answering.decoding import decoding_named
-from wenzhen.cli.arguments import Verbs, add_decoding, add_json
-from wenzhen.corpus.splitting import SPLITS
+from wenzhen.cli.arguments import Verbs, add_decoding, add_json, add_questions, check_counts
 from wenzhen.errors import UsageError
 from wenzhen.models import EXPORTED_WEIGHTS, METRICS_FILE, PREDICTIONS_FILE
 
 
 def add_parser(verbs: Verbs) -> None:
     """Declare the verb's arguments."""
-    parser = verbs.add_parser("evaluate", help="measure a model on questions that it has not seen")
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a model folder")
-    parser.add_argument("--split", default="test", choices=SPLITS, help="part of the dataset (default: %(default)s)")
-    parser.add_argument("--dataset", type=Path, help="dataset folder (default: the one in the model's recipe)")
-    parser.add_argument("--limit", type=int, help="measure on so many questions, drawn with a fixed seed")
-    parser.add_argument("--batch-size", type=int, default=64, help="questions at a time (default: %(default)s)")
+    parser = verbs.add_parser(
+        "evaluate",
+        help="measure a model on questions that it has not seen",
+        description="Measure a model on questions that it has not seen, beside answers that need no model: a constant "
+        "one, a random one and that of the nearest training question.",
+        epilog="Stopped or killed, it goes on behind the answers that there are when it is asked the same again.",
+    )
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        type=Path,
+        help=f"a model folder; or a {PREDICTIONS_FILE}, to count its metrics again",
+    )
+    add_questions(parser)
+    parser.add_argument("--file", type=Path, help="ask these: .jsonl with question and answer, or one question a line")
+    parser.add_argument("--no-floors", action="store_true", help="leave out the answers that need no model")
     parser.add_argument("--output", type=Path, help="folder for metrics.json and predictions.jsonl (default: MODEL)")
     add_decoding(parser)
     add_json(parser)
@@ -28,27 +37,36 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, save and print."""
-    for name in ("limit", "batch_size"):
-        value = getattr(arguments, name)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
-    output = arguments.output or arguments.model
-    metrics = measure(
-        arguments.model,
-        output,
-        split=arguments.split,
-        dataset=arguments.dataset,
-        limit=arguments.limit,
-        decoding=decoding_named(arguments.decoding),
-        batch_size=arguments.batch_size,
-    )
+    check_counts(arguments, "limit", "batch_size")
+    if arguments.file and arguments.split is not None:
+        raise UsageError("can't ask both a --file and a --split; choose one")
+
+    from wenzhen.evaluation.evaluator import evaluate_predictions
+    from wenzhen.evaluation.table import metrics_table
+
+    chosen = {
+        "dataset": arguments.dataset,
+        "department": arguments.department,
+        "limit": arguments.limit,
+        "floors": not arguments.no_floors,
+    }
+    output = arguments.output
+    if arguments.model.is_file():
+        for name in ("file", "split", "decoding"):
+            if getattr(arguments, name) is not None:
+                raise UsageError(f"--{name} goes with a model folder; {arguments.model} holds answers already")
+        metrics = evaluate_predictions(arguments.model, output=output, **chosen)
+    else:
+        output = output or arguments.model
+        asked = {"file": arguments.file, "split": arguments.split or "test"}
+        how = {"decoding": decoding_named(arguments.decoding), "batch_size": arguments.batch_size}
+        metrics = measure(arguments.model, output, **asked, **how, **chosen)
     if arguments.json:
         print(json.dumps(metrics, ensure_ascii=False))
     else:
-        from wenzhen.evaluation.table import metrics_table
-
         print(metrics_table(metrics))
-        print(f"metrics: {output / METRICS_FILE}  (answers: {output / PREDICTIONS_FILE})")
+        if output is not None:
+            print(f"metrics: {output / METRICS_FILE}  (answers: {output / PREDICTIONS_FILE})")
     return 0
 
 
@@ -57,10 +75,8 @@ def measure(model: Path, output: Path, **how: Any) -> dict[str, Any]:
     from wenzhen.evaluation.evaluator import evaluate_model
     from wenzhen.hub.model_card import write_model_card
 
-    evaluation = evaluate_model(model, **how)
-    output.mkdir(parents=True, exist_ok=True)
-    evaluation.save(output)
+    metrics = evaluate_model(model, output, **how)
     # The card of an export is its original's.
     if output == model and not (model / EXPORTED_WEIGHTS).is_file():
         write_model_card(model)
-    return evaluation.metrics
+    return metrics

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     if recipe.evaluation.questions:
         from wenzhen.cli.evaluate import measure
 
-        measure(output, output, split="validation", limit=recipe.evaluation.questions)
+        measure(output, output, split="validation", limit=recipe.evaluation.questions, floors=False)
     else:
         from wenzhen.hub.model_card import write_model_card
 

@@ -1,103 +1,181 @@
-"""Measuring a model on a split of its dataset."""
+"""Measuring a model, or answers that were written before, beside the floors."""
 
 import json
-import random
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from wenzhen.answering.decoding import Decoding
 from wenzhen.answering.engines import load_engine
-from wenzhen.corpus.loading import load_split, split_leakage
-from wenzhen.corpus.schema import FACTS_FILE, question_text
+from wenzhen.corpus.loading import split_leakage
 from wenzhen.errors import UsageError
-from wenzhen.evaluation.metrics import answer_metrics
-from wenzhen.models import METRICS_FILE, PREDICTIONS_FILE
-from wenzhen.models.likelihood import likelihood_metrics
+from wenzhen.evaluation.asking import ask
+from wenzhen.evaluation.comparison import Comparison, find_leaks, floor_predictions
+from wenzhen.evaluation.predictions import Prediction, consultations_of, read_predictions, write_predictions
+from wenzhen.evaluation.questions import OWN_FILE, Background, load_background, read_file, select, split_consultations
+from wenzhen.folders import replace_file
+from wenzhen.models import METRICS_FILE, PARTIAL_PREDICTIONS, PREDICTIONS_FILE
 from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
 
-
-@dataclass(frozen=True)
-class Evaluation:
-    """A model's metrics, under the names that `metrics.json` holds, and the answers they were counted on."""
-
-    metrics: dict[str, Any]
-    predictions: list[dict[str, Any]]
-
-    def save(self, folder: Path) -> None:
-        """Write `metrics.json` and `predictions.jsonl`."""
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.predictions)
-        (folder / PREDICTIONS_FILE).write_text(lines, encoding="utf-8")
-        text = json.dumps(self.metrics, ensure_ascii=False, indent=2)
-        (folder / METRICS_FILE).write_text(text + "\n", encoding="utf-8")
+# What metrics.json says that is no metric: it stays when the metrics are counted again.
+CIRCUMSTANCES = (
+    "dataset",
+    "split",
+    "leakage",
+    "department",
+    "limit",
+    "decoding",
+    "answers_per_second",
+    "characters_per_second",
+    "timed_answers",
+    "peak_memory_gb",
+    "parameters",
+    "size_mb",
+    "engine",
+)
 
 
 def evaluate_model(
     folder: Path,
+    output: Path,
     *,
-    split: str = "test",
     dataset: Path | None = None,
+    split: str = "test",
+    file: Path | None = None,
+    department: str | None = None,
     limit: int | None = None,
     decoding: Decoding | None = None,
     batch_size: int = 64,
-) -> Evaluation:
-    """Score the real answers of a split, generate answers to its questions, and compare the two.
+    floors: bool = True,
+) -> dict[str, Any]:
+    """Score the real answers to questions, have the model answer them, and compare the two.
 
     Args:
         folder: a model folder.
-        split: `test`, `validation` or `train`.
+        output: folder for `predictions.jsonl` and `metrics.json`; it is made where it is missing.
         dataset: a dataset folder; None for the one that the model's recipe names.
+        split: `test`, `validation` or `train`.
+        file: questions to ask in the split's place; see [`wenzhen.evaluation.questions.read_file`].
+        department: measure on its questions alone.
         limit: measure on so many questions, drawn with a fixed seed; None for all.
         decoding: None for the model's own way to answer.
         batch_size: questions at a time.
+        floors: whether the floors are to stand beside the model.
+
+    Returns:
+        What `metrics.json` says.
 
     Raises:
-        UsageError: folder, dataset or split are not usable.
+        UsageError: folder, dataset, split or file are not usable.
     """
     engine = load_engine(folder)
     recipe = model_recipe(folder)
-    source = dataset or Path(recipe.data.dataset)
-    rows = load_split(source, split)
-    if limit is not None and limit < len(rows):
-        rows = rows.select(sorted(random.Random(0).sample(range(len(rows)), limit)))
-    questions = [
-        question_text(title, question, recipe.data.with_title)
-        for title, question in zip(rows["title"], rows["question"], strict=True)
-    ]
-    references: list[str] = list(rows["answer"])
-
-    likelihood = likelihood_metrics(engine.score(questions, references, recipe.data.max_answer_length, batch_size))
-    answers = [("", False)] * len(questions)
-    with tqdm(total=len(questions), desc="answering", unit=" questions", disable=None) as progress:
-        for index, generated in engine.generate(questions, decoding, batch_size):
-            answers[index] = (generated.text, generated.ended)
-            progress.update()
-    texts = [text for text, _ in answers]
-
-    facts_file = source / FACTS_FILE
-    facts = json.loads(facts_file.read_text(encoding="utf-8")) if facts_file.is_file() else []
+    place = dataset or Path(recipe.data.dataset)
+    with_title = recipe.data.with_title
+    if file is None:
+        asked = split_consultations(place, split, with_title)
+        circumstances: dict[str, Any] = {"dataset": place.name, "split": split, "leakage": split_leakage(place, split)}
+    else:
+        asked = read_file(file)
+        circumstances = {"dataset": file.name, "split": OWN_FILE, "leakage": None}
+    # Questions of one's own can be asked without a dataset; then there are no floors.
+    known = file is None or dataset is not None or place.is_dir()
+    background = load_background(place, with_title) if known else Background()
+    asked = asked.take(select(asked, department, limit))
+    circumstances |= {"department": department, "limit": limit}
+    output.mkdir(parents=True, exist_ok=True)
+    draft = output / PARTIAL_PREDICTIONS
+    predictions, cost = ask(engine, folder, recipe, asked, decoding, batch_size, draft)
+    write_predictions(predictions, output / PREDICTIONS_FILE)
     used = engine.generation_config(decoding)
-    metrics = {
-        "dataset": source.name,
-        "split": split,
-        "questions": len(questions),
-        "leakage": split_leakage(source, split),
-        **likelihood,
-        **answer_metrics(texts, references, facts),
-        "ended": sum(ended for _, ended in answers) / len(answers),
-        "decoding": {"num_beams": used.num_beams or 1, "do_sample": bool(used.do_sample)},
+    circumstances["decoding"] = {"num_beams": used.num_beams or 1, "do_sample": bool(used.do_sample)}
+    metrics = measure(folder, predictions, background, circumstances | cost.as_metrics(), floors)
+    write_metrics(metrics, output)
+    draft.unlink(missing_ok=True)
+    return metrics
+
+
+def evaluate_predictions(
+    file: Path,
+    *,
+    output: Path | None = None,
+    dataset: Path | None = None,
+    department: str | None = None,
+    limit: int | None = None,
+    floors: bool = True,
+) -> dict[str, Any]:
+    """Count the metrics of answers again that `wenzhen evaluate` has written.
+
+    Args:
+        file: a `predictions.jsonl`.
+        output: folder for `metrics.json`; None to write none.
+        dataset: whose training split and facts are looked up; None for that of a recipe beside the file, if any.
+        department, limit, floors: as [`evaluate_model`] takes them.
+
+    Raises:
+        UsageError: the file holds no predictions, or the dataset is not usable.
+    """
+    predictions = read_predictions(file)
+    rows = select(consultations_of(predictions), department, limit)
+    circumstances = read_circumstances(file.with_name(METRICS_FILE), len(predictions))
+    circumstances |= {"department": department, "limit": limit} if len(rows) < len(predictions) else {}
+    recipe = model_recipe(file.parent) if file.with_name(RECIPE_FILE).is_file() else None
+    place = dataset or (Path(recipe.data.dataset) if recipe else None)
+    known = dataset is not None or (place is not None and place.is_dir())
+    background = load_background(place, bool(recipe and recipe.data.with_title)) if place and known else Background()
+    metrics = measure(file.parent, [predictions[row] for row in rows], background, circumstances, floors)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        write_metrics(metrics, output)
+    return metrics
+
+
+def measure(
+    folder: Path,
+    predictions: list[Prediction],
+    background: Background,
+    circumstances: dict[str, Any],
+    floors: bool,
+) -> dict[str, Any]:
+    """Count the metrics of a model's answers, beside the floors where they are wanted and there can be any."""
+    asked = consultations_of(predictions)
+    name = folder.resolve().name
+    systems = {name: predictions}
+    if floors:
+        systems |= floor_predictions(background.training, asked)
+    comparison = Comparison(systems, background.facts, find_leaks(background.training, asked))
+    verdicts = [comparison.verdict(name, floor) for floor in systems if floor != name]
+    return {
+        "model": name,
+        **circumstances,
+        **comparison.summary(name),
+        "floors": {
+            verdict.other: {**comparison.scores[verdict.other].overall, **verdict.as_json()} for verdict in verdicts
+        },
+        "verdicts": [verdict.line for verdict in verdicts if verdict.differences],
     }
-    predictions = [
-        {"id": id_, "question": question, "answer": answer, "prediction": text, "ended": ended}
-        for id_, question, answer, (text, ended) in zip(rows["id"], questions, references, answers, strict=True)
-    ]
-    return Evaluation(metrics, predictions)
+
+
+def write_metrics(metrics: dict[str, Any], output: Path) -> None:
+    """Write `metrics.json`; the file appears whole or not at all."""
+    with replace_file(output / METRICS_FILE) as draft:
+        draft.write_text(json.dumps(metrics, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def read_circumstances(file: Path, questions: int) -> dict[str, Any]:
+    """Return what a `metrics.json` says that is no metric, if it is of so many questions."""
+    unknown = {"dataset": "unknown", "split": "unknown", "leakage": None, "decoding": None}
+    if not file.is_file():
+        return unknown
+    known = json.loads(file.read_text(encoding="utf-8"))
+    if known.get("questions") != questions:
+        return unknown
+    return {key: known[key] for key in CIRCUMSTANCES if key in known}
 
 
 def model_recipe(folder: Path) -> Recipe:
     """Read the recipe that a model was trained by."""
+    if not folder.is_dir():
+        raise UsageError(f"no model folder {folder}; make one with: make quickstart, or wenzhen train RECIPE")
     if not (folder / RECIPE_FILE).is_file():
         raise UsageError(f"{folder} is no model folder of wenzhen train: it lacks {RECIPE_FILE}")
     return load_recipe(str(folder / RECIPE_FILE))

@@ -5,7 +5,8 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData, get_local_safetensors_metadata
 
-from wenzhen.evaluation.table import metric_rows
+from wenzhen.evaluation.comparison import Difference, Verdict
+from wenzhen.evaluation.table import MEANINGS, department_rows, metric_rows
 from wenzhen.hub.card import damage_told, plain, render_card
 from wenzhen.hub.records import public_recipe, read_metrics, read_object, read_steps
 from wenzhen.models import DATASET_REPORT, FIGURE
@@ -36,6 +37,7 @@ def model_card(folder: Path, source: str, report_file: Path) -> str:
     Raises:
         UsageError: a file of the folder, or the report, is damaged.
     """
+    title = source.split("/")[-1]
     recipe = public_recipe(folder)
     metrics = read_metrics(folder)
     steps = read_steps(folder)
@@ -57,13 +59,25 @@ def model_card(folder: Path, source: str, report_file: Path) -> str:
         "figure": FIGURE if (folder / FIGURE).is_file() else None,
         "metrics": metrics,
         "rows": metric_rows(metrics),
+        "departments": department_rows(metrics["departments"]) if metrics.get("departments") else [],
+        "meanings": MEANINGS,
+        "verdicts": verdict_lines(title, metrics),
     }
-    data = card_data(source.split("/")[-1], metrics)
+    data = card_data(title, metrics)
     advice = "take the dataset's own report.json, or remove it"
     report = read_object(report_file, advice)
     # All else is checked: what fails now is the report's.
     with damage_told(report_file, advice):
         return render_card("model_card.md.jinja", data, report=plain(report), **values)
+
+
+def verdict_lines(name: str, metrics: dict[str, Any]) -> list[str]:
+    """Return how a model stands against the floors, in words."""
+    verdicts = [
+        Verdict(name, floor, {key: Difference(*values) for key, values in found["differences"].items()})
+        for floor, found in metrics.get("floors", {}).items()
+    ]
+    return [verdict.line for verdict in verdicts if verdict.differences]
 
 
 def card_data(name: str, metrics: dict[str, Any]) -> ModelCardData:
@@ -79,8 +93,8 @@ def card_data(name: str, metrics: dict[str, Any]) -> ModelCardData:
             metric_name=f"{key}: {meaning}",
             metric_value=metrics[key],
         )
-        for key, _, meaning in metric_rows(metrics)
-        if key in METRIC_TYPES
+        for key, meaning in MEANINGS.items()
+        if key in METRIC_TYPES and metrics.get(key) is not None
     ]
     return ModelCardData(
         language="zh",

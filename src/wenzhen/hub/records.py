@@ -10,7 +10,9 @@ from types import NoneType
 from typing import Any
 
 from wenzhen.corpus.splitting import SPLITS
-from wenzhen.evaluation.table import MEANINGS
+from wenzhen.evaluation.floors import FLOORS
+from wenzhen.evaluation.questions import OWN_FILE
+from wenzhen.evaluation.table import FURTHER, MEANINGS
 from wenzhen.hub.card import damage_told, plain
 from wenzhen.models import LOG_FILE, METRICS_FILE
 from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
@@ -26,18 +28,28 @@ WORDS = {
     str: "a text",
     bool: "true or false",
     dict: "an object",
+    list: "a list",
     NoneType: "null",
 }
 
+VALUES: Kinds = dict.fromkeys((*MEANINGS, *FURTHER), (*NUMBER, NoneType))
+SIGNATURES = ("bleu4_char_signature", "bleu_zh_signature", "chrf_signature")
 METRICS: Kinds = {
     "dataset": (str,),
     "split": (str,),
     "questions": WHOLE,
     "leakage": (dict, NoneType),
-    **dict.fromkeys(MEANINGS, (*NUMBER, NoneType)),
-    "bleu4_char_signature": (str,),
+    "department": (str, NoneType),
+    "limit": (int, NoneType),
+    **VALUES,
+    **dict.fromkeys(SIGNATURES, (str,)),
     "decoding": (dict,),
+    "intervals": (dict,),
+    "floors": (dict,),
+    "departments": (dict,),
 }
+PART: Kinds = {"questions": WHOLE, **VALUES}
+FLOOR: Kinds = {**VALUES, "differences": (dict,)}
 LEAKAGE: Kinds = {"questions": WHOLE, "answers": WHOLE, "near_duplicates": (int, NoneType)}
 DECODING: Kinds = {"num_beams": WHOLE, "do_sample": (bool,)}
 STEP: Kinds = {**dict.fromkeys(KEYS, NUMBER), "step": WHOLE}
@@ -77,14 +89,44 @@ def read_metrics(folder: Path) -> dict[str, Any]:
     with damage_told(file, "measure again with wenzhen evaluate, or remove it"):
         metrics = known(load_object(file), METRICS, ("dataset", "split", "questions", "decoding"))
         metrics["dataset"] = public_name(metrics["dataset"])
-        if metrics["split"] not in SPLITS:
-            raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {reprlib.repr(metrics['split'])}")
-        if not re.fullmatch(r"[\w.:|+-]*", metrics.get("bleu4_char_signature", "")):
-            raise ValueError("bleu4_char_signature is none of sacreBLEU")
+        if metrics["split"] not in (*SPLITS, OWN_FILE):
+            raise ValueError(
+                f"split must be one of {', '.join((*SPLITS, OWN_FILE))}, got {reprlib.repr(metrics['split'])}"
+            )
+        for key in SIGNATURES:
+            if not re.fullmatch(r"[\w.:|+-]*", metrics.get(key, "")):
+                raise ValueError(f"{key} is none of sacreBLEU")
+        if metrics.get("department"):
+            metrics["department"] = plain(metrics["department"])
+        metrics["intervals"] = numbers(metrics.get("intervals", {}), 2, "intervals.")
+        metrics["floors"] = {
+            name: read_floor(floor, f"floors.{name}.")
+            for name, floor in metrics.get("floors", {}).items()
+            if name in FLOORS
+        }
+        metrics["departments"] = {
+            plain(name): known(part, PART, ("questions",), f"departments.{name}.")
+            for name, part in metrics.get("departments", {}).items()
+        }
         metrics["decoding"] = known(metrics["decoding"], DECODING, tuple(DECODING), "decoding.")
         if metrics.get("leakage") is not None:
             metrics["leakage"] = known(metrics["leakage"], LEAKAGE, ("questions", "answers"), "leakage.")
     return metrics
+
+
+def read_floor(content: Any, prefix: str) -> dict[str, Any]:
+    """Return a floor's metrics, and how much better the model is; a `ValueError` says what is wrong with them."""
+    floor = known(content, FLOOR, ("differences",), prefix)
+    return {**floor, "differences": numbers(floor["differences"], 3, f"{prefix}differences.")}
+
+
+def numbers(content: Any, length: int, prefix: str) -> dict[str, list[float]]:
+    """Return lists of so many numbers by the names of metrics; a `ValueError` says what is wrong with them."""
+    lists = known(content, dict.fromkeys(VALUES, (list,)), prefix=prefix)
+    for name, values in lists.items():
+        if len(values) != length or any(type(value) not in NUMBER for value in values):
+            raise ValueError(f"{prefix}{name} must be {length} numbers, got {reprlib.repr(values)}")
+    return lists
 
 
 def read_steps(folder: Path) -> list[dict[str, Any]]:

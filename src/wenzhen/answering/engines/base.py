@@ -42,6 +42,8 @@ class Engine(ABC):
 
     # Without any of these the folder cannot be loaded.
     files: tuple[str, ...]
+    # What computes.
+    name: str
 
     def __init__(self, folder: Path) -> None:
         check_files(folder, self.files)

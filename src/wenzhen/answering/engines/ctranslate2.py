@@ -57,6 +57,7 @@ class CTranslate2Engine(Engine):
     - An empty question has an empty answer.
     """
 
+    name = "CTranslate2"
     files = (
         "config.json",
         "generation_config.json",

@@ -21,6 +21,7 @@ from wenzhen.models.loading import load_model
 class PyTorchEngine(Engine):
     """A model folder as `wenzhen train` leaves it, loaded on a GPU where there is one; see [`Engine`]."""
 
+    name = "PyTorch"
     files = MODEL_FILES
 
     def load(self, folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""Comparing the losses of runs from the command line."""
+"""Laying the losses of runs over each other from the command line."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def run_folder(folder: Path, *losses: float) -> Path:
 
 def test_best_measurements_and_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [run_folder(tmp_path / "small", 4.0, 3.0, 3.5), run_folder(tmp_path / "large batch", 5.0)]
-    words = ["compare", *map(str, runs), "--output", str(tmp_path / "out")]
+    words = ["compare", "--losses", *map(str, runs), "--output", str(tmp_path / "out")]
     assert main(words) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["step", "epoch", "loss", "perplexity", "padded_loss"],
@@ -50,21 +50,21 @@ def test_runs_of_the_same_name_are_told_apart_by_their_paths(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = [run_folder(tmp_path / place / "model", 4.0) for place in ("a", "b")]
-    assert main(["compare", *map(str, runs), "--output", str(tmp_path / "out"), "--json"]) == 0
+    assert main(["compare", "--losses", *map(str, runs), "--output", str(tmp_path / "out"), "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["best"]) == list(map(str, runs))
 
 
 def test_a_run_that_has_measured_nothing_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", str(run_folder(tmp_path / "new")), "--output", str(tmp_path / "out")]) == 0
+    assert main(["compare", "--losses", str(run_folder(tmp_path / "new")), "--output", str(tmp_path / "out")]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == ["new", "-", "-", "-", "-", "-"]
 
 
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", 4.0)
     with pytest.raises(UsageError, match=r"nowhere holds no training_log\.jsonl"):
-        main(["compare", str(run), str(tmp_path / "nowhere")])
+        main(["compare", "--losses", str(run), str(tmp_path / "nowhere")])
     with pytest.raises(UsageError, match="named twice"):
-        main(["compare", str(run), f"{run}/."])
+        main(["compare", "--losses", str(run), f"{run}/."])
     (run / "training_log.jsonl").write_text("torn", encoding="utf-8")
     with pytest.raises(UsageError, match=r"training_log\.jsonl is damaged"):
-        main(["compare", str(run)])
+        main(["compare", "--losses", str(run)])

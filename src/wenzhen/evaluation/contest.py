@@ -1,0 +1,229 @@
+"""Having several models answer the same questions, each in a process of its own, so that its memory is its own."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from wenzhen.errors import RunError, UsageError
+from wenzhen.evaluation.asking import WEIGHTS
+from wenzhen.evaluation.comparison import Comparison, Verdict, find_leaks, floor_predictions
+from wenzhen.evaluation.contest_folder import SYSTEMS, open_output, write_result
+from wenzhen.evaluation.evaluator import model_recipe
+from wenzhen.evaluation.floors import FLOORS
+from wenzhen.evaluation.predictions import read_predictions
+from wenzhen.evaluation.questions import load_background, select, split_consultations
+from wenzhen.evaluation.scores import Scores
+from wenzhen.evaluation.table import leak_lines
+from wenzhen.models import METRICS_FILE, PREDICTIONS_FILE, TRAINING_TIME
+
+# What a model's own evaluation says of it that its answers do not.
+COSTS = (
+    "decoding",
+    "answers_per_second",
+    "characters_per_second",
+    "timed_answers",
+    "peak_memory_gb",
+    "parameters",
+    "size_mb",
+    "engine",
+)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model and a way to have it answer.
+
+    Attributes:
+        name: in tables.
+        folder: of the model.
+        decoding: the way's name; None for the model's own.
+    """
+
+    name: str
+    folder: Path
+    decoding: str | None
+
+    def place(self, output: Path) -> Path:
+        """Return the folder of its answers in a comparison's."""
+        # A name may hold what no file name can.
+        digest = hashlib.sha256(self.name.encode(errors="surrogateescape")).hexdigest()[:8]
+        return output / SYSTEMS / f"{self.folder.resolve().name}-{digest}"
+
+
+def contenders_of(models: dict[str, Path], decodings: Sequence[str]) -> list[Contender]:
+    """Have every model answer in every way; in its own where none is given.
+
+    Args:
+        models: folders by their names.
+        decodings: names of ways to decode.
+    """
+    ways: Sequence[str | None] = list(dict.fromkeys(decodings)) or [None]
+    return [
+        Contender(name if len(ways) == 1 else f"{name} · {way}", folder, way)
+        for name, folder in models.items()
+        for way in ways
+    ]
+
+
+def compare_models(
+    contenders: Sequence[Contender],
+    output: Path,
+    *,
+    dataset: Path | None,
+    split: str,
+    department: str | None,
+    limit: int | None,
+    batch_size: int,
+    floors: bool,
+    machine: str,
+    overwrite: bool,
+) -> tuple[dict[str, Any], dict[str, Scores]]:
+    """Have models answer the same questions, and compare them to each other and to the floors.
+
+    Args:
+        contenders: the models.
+        output: the comparison's folder, which keeps every answer.
+        dataset: a dataset folder; None for the one that the first model's recipe names.
+        split, department, limit, batch_size: what to ask; see [`wenzhen.evaluation.evaluator.evaluate_model`].
+        floors: whether the floors are to stand beside the models.
+        machine: what it is computed on.
+        overwrite: whether another comparison in the output folder may go.
+
+    Returns:
+        What `comparison.json` says, and the scores of every system by its name.
+
+    Raises:
+        UsageError: a model, the dataset or the output folder is not usable.
+        RunError: a model's process failed.
+    """
+    recipes = {contender.name: model_recipe(contender.folder) for contender in contenders}
+    place = dataset or Path(recipes[contenders[0].name].data.dataset)
+    asked = {
+        "models": {contender.name: [digest_of(contender.folder), contender.decoding] for contender in contenders},
+        "dataset": str(place),
+        "split": split,
+        "department": department,
+        "limit": limit,
+    }
+    with_title = recipes[contenders[0].name].data.with_title
+    background = load_background(place, with_title)
+    consultations = split_consultations(place, split, with_title)
+    consultations = consultations.take(select(consultations, department, limit))
+    open_output(output, asked, overwrite)
+    given = {"--dataset": place, "--split": split, "--department": department, "--limit": limit}
+    options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    costs, systems = {}, {}
+    for contender in contenders:
+        own = run_contender(contender, output, [*options, "--batch-size", str(batch_size)])
+        costs[contender.name] = {
+            **{key: own[key] for key in COSTS},
+            "way": describe(own["decoding"]),
+            "network": recipes[contender.name].model.family,
+            "training_seconds": training_seconds(contender.folder),
+        }
+        systems[contender.name] = read_predictions(contender.place(output) / PREDICTIONS_FILE)
+    if floors:
+        systems |= floor_predictions(background.training, consultations)
+    comparison = Comparison(systems, background.facts, find_leaks(background.training, consultations))
+    below = [name for name in systems if name in FLOORS]
+    first = contenders[0].name
+    pairs = [(name, floor) for name in costs for floor in below] + [(name, first) for name in list(costs)[1:]]
+    verdicts = [verdict for pair in pairs if (verdict := comparison.verdict(*pair)).differences]
+    summaries = {name: {**comparison.summary(name), **costs.get(name, {})} for name in systems}
+    result = {
+        "asked": asked,
+        "title": f"{len(consultations):,} questions of {place.name}, {split} split"
+        + (f", {department}" if department else ""),
+        "models": list(costs),
+        "verdicts": [verdict.line for name in costs for verdict in hardest(verdicts, name)],
+        "scores": {
+            name: {verdict.other: verdict.score for verdict in verdicts if verdict.system == name} for name in costs
+        },
+        "differences": [verdict.as_json() for verdict in verdicts],
+        "systems": summaries,
+        "leaks": leak_lines(summaries[first]["near_duplicates"]),
+        "signatures": comparison.signatures(first),
+        "times": len(comparison.weights),
+        "batch_size": batch_size,
+        "machine": machine,
+    }
+    write_result(output, result)
+    return result, comparison.scores
+
+
+def hardest(verdicts: Sequence[Verdict], name: str) -> list[Verdict]:
+    """Return how a model stands against the nearest neighbour that it finds harder to beat, if there is one."""
+    own = [verdict for verdict in verdicts if verdict.system == name and verdict.other.startswith("nearest")]
+    return sorted(own, key=lambda verdict: (verdict.score[0], -verdict.score[2]))[:1]
+
+
+def describe(decoding: dict[str, Any]) -> str:
+    """Say how answers were written."""
+    kind = "sampling" if decoding["do_sample"] else f"{decoding['num_beams']} beams"
+    return "greedy" if kind == "1 beams" else kind
+
+
+def training_seconds(folder: Path) -> float | None:
+    """Return how long a model was trained, where that is known."""
+    file = folder / TRAINING_TIME
+    return float(json.loads(file.read_text(encoding="utf-8"))["seconds"]) if file.is_file() else None
+
+
+def digest_of(folder: Path) -> str:
+    """Return a hash of a model's weights.
+
+    Raises:
+        UsageError: the folder holds none.
+    """
+    for name in WEIGHTS:
+        if (folder / name).is_file():
+            with (folder / name).open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+    raise UsageError(
+        f"{folder} holds no trained model; name a folder of wenzhen train that has finished (--losses compares "
+        "unfinished runs)"
+    )
+
+
+def run_contender(contender: Contender, output: Path, options: Sequence[str]) -> dict[str, Any]:
+    """Have a contender answer, unless it has.
+
+    Args:
+        contender: who answers.
+        output: the comparison's folder.
+        options: of `wenzhen evaluate`: what to ask.
+
+    Returns:
+        Its metrics.
+
+    Raises:
+        UsageError: it cannot be asked; its process said why.
+        RunError: its process failed.
+    """
+    place = contender.place(output)
+    metrics_file = place / METRICS_FILE
+    if not metrics_file.is_file() or not (place / PREDICTIONS_FILE).is_file():
+        tqdm.write(f"answering   {contender.name}", file=sys.stderr)
+        decoding = ["--decoding", contender.decoding] if contender.decoding else []
+        command = ["evaluate", str(contender.folder), "--output", str(place), "--no-floors", "--json"]
+        process = subprocess.run(
+            [sys.executable, "-m", "wenzhen", *command, *decoding, *options], stdout=subprocess.DEVNULL, check=False
+        )
+        if process.returncode == 2:
+            raise UsageError(f"{contender.name} cannot be asked, for the reason above")
+        if process.returncode in (-2, 130):
+            raise KeyboardInterrupt
+        if process.returncode:
+            raise RunError(
+                f"{contender.name} ended with status {process.returncode}; the same command goes on with the answers "
+                "that there are"
+            )
+    metrics: dict[str, Any] = json.loads(metrics_file.read_text(encoding="utf-8"))
+    return metrics

@@ -1,0 +1,139 @@
+"""Models side by side, through the command: answers, report, and what happens to both on the way."""
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from wenzhen.cli import main
+from wenzhen.errors import UsageError
+from wenzhen.evaluation import contest
+from wenzhen.evaluation.contest import Contender, contenders_of
+from wenzhen.evaluation.floors import FLOORS
+from wenzhen.evaluation.predictions import read_predictions
+
+
+@pytest.fixture(scope="module")
+def models(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two folders of the same untrained model, one with a name that means something to Markdown and HTML."""
+    folder = tmp_path_factory.mktemp("models")
+    return [Path(shutil.copytree(model_folder, folder / name)) for name in ("small", "<b>$x$|_y_")]
+
+
+@pytest.fixture(scope="module")
+def compared(models: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("compared") / "out"
+    assert main(["compare", *map(str, models), "--limit", "6", "--output", str(output)]) == 0
+    return output
+
+
+class Page(HTMLParser):
+    """Collects the tags and addresses of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+
+
+def test_result_holds_every_system_and_how_they_stand(compared: Path, models: list[Path]) -> None:
+    result = json.loads((compared / "comparison.json").read_text(encoding="utf-8"))
+    assert result["models"] == [folder.name for folder in models]
+    assert list(result["systems"]) == [*result["models"], *FLOORS]
+    one, two = (result["systems"][name] for name in result["models"])
+    assert one["rougeL_char"] == two["rougeL_char"]
+    assert one["intervals"] == two["intervals"]
+    assert one["network"] == "transformer"
+    # Against every floor, and the second against the first: the same model, so nothing is better.
+    assert len(result["differences"]) == 2 * len(FLOORS) + 1
+    between = result["differences"][-1]
+    assert (between["system"], between["other"]) == (models[1].name, models[0].name)
+    assert all(values == [0, 0, 0] for values in between["differences"].values())
+
+
+def test_page_holds_everything_in_itself_and_takes_no_text_for_markup(compared: Path, models: list[Path]) -> None:
+    text = (compared / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert all(address.startswith("data:image/png;base64,") for address in page.addresses)
+    # Quality and speed: these models have learned nothing, so there are no losses.
+    assert page.tags.count("img") == 2
+    assert "b" in page.tags and "<b>$x$|_y_" not in text
+    assert "&lt;b&gt;$x$|_y_" in text
+    for prediction in read_predictions(contender(models[0]).place(compared) / "predictions.jsonl")[:6]:
+        if prediction.question in text:
+            assert prediction.answer is not None and prediction.answer in text
+
+
+def contender(folder: Path) -> Contender:
+    return Contender(folder.name, folder, None)
+
+
+def test_markdown_report_has_whole_tables_and_its_figures(compared: Path) -> None:
+    text = (compared / "report.md").read_text(encoding="utf-8")
+    for name in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text):
+        assert (compared / name).read_bytes().startswith(b"\x89PNG")
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        cells = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(cells) == 1, table
+
+
+def test_the_same_again_asks_nobody_and_something_else_is_refused(
+    compared: Path, models: list[Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a model was asked again")
+
+    monkeypatch.setattr(contest.subprocess, "run", refuse)
+    before = json.loads((compared / "comparison.json").read_text(encoding="utf-8"))
+    (compared / "report.html").unlink()
+    words = ["compare", *map(str, models), "--limit", "6", "--output", str(compared), "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out) == {**before, "machine": before["machine"]}
+    assert (compared / "report.html").is_file()
+    with pytest.raises(UsageError, match="holds a comparison with other limit; add --overwrite"):
+        main(["compare", *map(str, models), "--limit", "5", "--output", str(compared)])
+    with pytest.raises(UsageError, match="other models"):
+        main(["compare", str(models[0]), "--limit", "6", "--output", str(compared)])
+
+
+def test_a_folder_of_something_else_is_left_alone(models: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("keep", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"other files \(mine\.txt\)"):
+        main(["compare", str(models[0]), "--output", str(tmp_path), "--overwrite"])
+    assert (tmp_path / "mine.txt").read_text(encoding="utf-8") == "keep"
+
+
+def test_what_cannot_be_compared(models: list[Path], tmp_path: Path) -> None:
+    output = ["--output", str(tmp_path / "out")]
+    with pytest.raises(UsageError, match="nowhere"):
+        main(["compare", str(models[0]), str(tmp_path / "nowhere"), *output])
+    unfinished = Path(shutil.copytree(models[0], tmp_path / "unfinished"))
+    (unfinished / "model.safetensors").unlink()
+    with pytest.raises(UsageError, match=r"no trained model.*--losses"):
+        main(["compare", str(models[0]), str(unfinished), *output])
+    with pytest.raises(UsageError, match="--limit must be at least 1, got 0"):
+        main(["compare", str(models[0]), "--limit", "0", *output])
+    with pytest.raises(UsageError, match="no question is of the department 牙科"):
+        main(["compare", str(models[0]), "--department", "牙科", *output])
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_model_answers_in_every_way() -> None:
+    models = {"a": Path("x/a"), "b": Path("b")}
+    assert contenders_of(models, []) == [Contender("a", Path("x/a"), None), Contender("b", Path("b"), None)]
+    ways = contenders_of(models, ["greedy", "beam", "greedy"])
+    assert [(way.name, way.decoding) for way in ways] == [
+        ("a · greedy", "greedy"),
+        ("a · beam", "beam"),
+        ("b · greedy", "greedy"),
+        ("b · beam", "beam"),
+    ]
+    assert len({way.place(Path("out")) for way in ways}) == 4
