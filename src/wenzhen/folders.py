@@ -42,6 +42,16 @@ def check_output_folder(folder: Path, contents: Sequence[str], overwrite: bool) 
         raise UsageError(f"the output folder {folder} already holds a result; add --overwrite to replace it")
 
 
+def as_text(path: Path) -> str:
+    """Return a path as it can be printed and written: what is no UTF-8 in it is replaced."""
+    return str(path).encode("utf-8", "replace").decode()
+
+
+def name_of(folder: Path) -> str:
+    """Return a folder's own name, as [`as_text`]."""
+    return as_text(Path(folder.resolve().name))
+
+
 def replace_folder(folder: Path, draft: Path, old: Path) -> None:
     """Put `draft` in the place of `folder`, which goes to `old`, or comes back where that fails."""
     if folder.exists():

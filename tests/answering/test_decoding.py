@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from transformers import GenerationConfig
 
-from wenzhen.answering.decoding import SETTINGS, Decoding, checked_settings
+from wenzhen.answering.decoding import SETTINGS, Decoding, checked_settings, decoding_named
 from wenzhen.errors import UsageError
 
 
@@ -80,3 +80,38 @@ def test_other_settings_are_refused_by_name(name: str, value: Any) -> None:
 def test_a_decoding_is_checked_too() -> None:
     with pytest.raises(UsageError, match="temperature must be a number of at least"):
         Decoding(do_sample=True, temperature=-1.0).applied_to(GenerationConfig())
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("beam:num_beams=8,length_penalty=1", Decoding(num_beams=8, length_penalty=1.0)),
+        ("greedy:repetition_penalty=1.2", Decoding(repetition_penalty=1.2)),
+        ("sampling:top_p=0.5", Decoding(do_sample=True, temperature=0.7, top_p=0.5)),
+        ("beam:", Decoding(num_beams=4, length_penalty=0.75)),
+    ],
+)
+def test_a_way_may_have_settings_of_its_own(name, expected):
+    assert decoding_named(name) == expected
+
+
+def test_what_keeps_from_repeating_is_the_models_own_unless_asked_otherwise():
+    default = GenerationConfig(max_new_tokens=5, repetition_penalty=1.5, no_repeat_ngram_size=3)
+    assert decoding_named("greedy").applied_to(default).repetition_penalty == 1.5
+    changed = decoding_named("greedy:repetition_penalty=1").applied_to(default)
+    assert (changed.repetition_penalty, changed.no_repeat_ngram_size) == (1.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fast", "no decoding fast; there are: greedy, beam, sampling"),
+        ("beam:beams=4", "has beams=4, expected SETTING=VALUE; settings: num_beams"),
+        ("beam:num_beams", "has num_beams, expected SETTING=VALUE"),
+        ("beam:num_beams=x", "num_beams must be a whole number"),
+        ("greedy:repetition_penalty=[", "no value for repetition_penalty"),
+    ],
+)
+def test_a_way_that_cannot_be_is_refused(name, message):
+    with pytest.raises(UsageError, match=message):
+        decoding_named(name)

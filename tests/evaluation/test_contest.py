@@ -3,13 +3,14 @@
 import json
 import re
 import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from wenzhen.cli import main
-from wenzhen.errors import UsageError
+from wenzhen.errors import RunError, UsageError
 from wenzhen.evaluation import contest
 from wenzhen.evaluation.contest import Contender, contenders_of
 from wenzhen.evaluation.floors import FLOORS
@@ -98,7 +99,7 @@ def test_the_same_again_asks_nobody_and_something_else_is_refused(
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out) == {**before, "machine": before["machine"]}
     assert (compared / "report.html").is_file()
-    with pytest.raises(UsageError, match="holds a comparison with other limit; add --overwrite"):
+    with pytest.raises(UsageError, match="holds a comparison with other limit, questions; add --overwrite"):
         main(["compare", *map(str, models), "--limit", "5", "--output", str(compared)])
     with pytest.raises(UsageError, match="other models"):
         main(["compare", str(models[0]), "--limit", "6", "--output", str(compared)])
@@ -137,3 +138,25 @@ def test_every_model_answers_in_every_way() -> None:
         ("b · beam", "beam"),
     ]
     assert len({way.place(Path("out")) for way in ways}) == 4
+    (one,) = contenders_of({"random": Path("random")}, [])
+    assert one.name == "random (model)" not in FLOORS
+
+
+def test_a_model_that_stops_on_the_way_is_told_and_gone_on_with(
+    models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first process is killed: what it leaves is taken up by the next."""
+    run = contest.subprocess.run
+    statuses = iter((-9, None))
+
+    def run_or_die(command: list[str], **how: object) -> object:
+        status = next(statuses)
+        return run(command, **how) if status is None else subprocess.CompletedProcess(command, status)
+
+    monkeypatch.setattr(contest.subprocess, "run", run_or_die)
+    words = ["compare", str(models[0]), "--limit", "2", "--output", str(tmp_path / "out")]
+    with pytest.raises(RunError, match="small ended with status -9; the same command goes on"):
+        main(words)
+    assert json.loads((tmp_path / "out/comparison.json").read_text(encoding="utf-8")).keys() == {"asked"}
+    assert main(words) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"report: {tmp_path / 'out/report.html'}"

@@ -22,11 +22,12 @@ def add_questions(parser: argparse.ArgumentParser) -> None:
 
 
 def check_counts(arguments: argparse.Namespace, *names: str) -> None:
-    """Refuse numbers below 1."""
+    """Refuse a number, or one of several, below 1."""
     for name in names:
-        value = getattr(arguments, name)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
+        value = getattr(arguments, name.replace("-", "_"))
+        lowest = min(value) if isinstance(value, list) else value
+        if lowest is not None and lowest < 1:
+            raise UsageError(f"--{name} must be at least 1, got {lowest}")
 
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from wenzhen.answering.decoding import DECODINGS
-from wenzhen.cli.arguments import Verbs, add_json
+from wenzhen.cli.arguments import Verbs, add_json, check_counts
 from wenzhen.errors import UsageError
 
 # Both search without drawing lots, so that all engines can write the same.
@@ -188,15 +188,6 @@ def run_layers(arguments: argparse.Namespace) -> int:
     else:
         print(f"{layers_table(result)}\n\nfigures: {arguments.output}  (with {LAYERS_CONTENTS[0]})")
     return 0
-
-
-def check_counts(arguments: argparse.Namespace, *names: str) -> None:
-    """Refuse a number, or one of several, below 1."""
-    for name in names:
-        value = getattr(arguments, name.replace("-", "_"))
-        lowest = min(value) if isinstance(value, list) else value
-        if lowest is not None and lowest < 1:
-            raise UsageError(f"--{name} must be at least 1, got {lowest}")
 
 
 def choose_device(wanted: str | None) -> str:

@@ -8,6 +8,7 @@ from wenzhen.answering.decoding import DECODINGS
 from wenzhen.cli.arguments import Verbs, add_json, add_questions, check_counts, decoding_name
 from wenzhen.cli.losses import LOSSES, compare_losses, read_run
 from wenzhen.errors import UsageError
+from wenzhen.folders import as_text, name_of
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -41,7 +42,7 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, and say where the report lies."""
-    check_counts(arguments, "limit", "batch_size")
+    check_counts(arguments, "limit", "batch-size")
     models = named(arguments.models)
     if arguments.losses:
         return compare_losses(models, arguments.output, arguments.overwrite, arguments.json)
@@ -87,6 +88,6 @@ def named(folders: list[Path]) -> dict[str, Path]:
     """Return the folders by their names, or by their paths where two have the same name."""
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise UsageError("a model is named twice; name each once")
-    names = [folder.resolve().name for folder in folders]
-    unique = [name if names.count(name) == 1 else str(folder) for name, folder in zip(names, folders, strict=True)]
+    names = [name_of(folder) for folder in folders]
+    unique = [name if names.count(name) == 1 else as_text(folder) for name, folder in zip(names, folders, strict=True)]
     return dict(zip(unique, folders, strict=True))

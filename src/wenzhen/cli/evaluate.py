@@ -37,7 +37,7 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, save and print."""
-    check_counts(arguments, "limit", "batch_size")
+    check_counts(arguments, "limit", "batch-size")
     if arguments.file and arguments.split is not None:
         raise UsageError("can't ask both a --file and a --split; choose one")
 

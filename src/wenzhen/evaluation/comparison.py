@@ -148,6 +148,11 @@ class Comparison:
         return sorted(f"{key}: {value}" for key, value in metrics.items() if key.endswith("_signature"))
 
 
+def system_name(name: str) -> str:
+    """Return a model's name in tables, told apart from that of a floor."""
+    return f"{name} (model)" if name in FLOORS else name
+
+
 def floor_predictions(training: Consultations | None, asked: Consultations) -> dict[str, list[Prediction]]:
     """Return the floors' answers to questions; none where there are no real answers to learn from or to compare to."""
     if training is None or training.references is None or asked.references is None:

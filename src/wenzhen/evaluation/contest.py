@@ -13,14 +13,14 @@ from tqdm import tqdm
 
 from wenzhen.errors import RunError, UsageError
 from wenzhen.evaluation.asking import WEIGHTS
-from wenzhen.evaluation.comparison import Comparison, Verdict, find_leaks, floor_predictions
+from wenzhen.evaluation.comparison import Comparison, Verdict, find_leaks, floor_predictions, system_name
 from wenzhen.evaluation.contest_folder import SYSTEMS, open_output, write_result
 from wenzhen.evaluation.evaluator import model_recipe
-from wenzhen.evaluation.floors import FLOORS
 from wenzhen.evaluation.predictions import read_predictions
 from wenzhen.evaluation.questions import load_background, select, split_consultations
 from wenzhen.evaluation.scores import Scores
 from wenzhen.evaluation.table import leak_lines
+from wenzhen.folders import as_text
 from wenzhen.models import METRICS_FILE, PREDICTIONS_FILE, TRAINING_TIME
 
 # What a model's own evaluation says of it that its answers do not.
@@ -65,11 +65,11 @@ def contenders_of(models: dict[str, Path], decodings: Sequence[str]) -> list[Con
         decodings: names of ways to decode.
     """
     ways: Sequence[str | None] = list(dict.fromkeys(decodings)) or [None]
-    return [
-        Contender(name if len(ways) == 1 else f"{name} · {way}", folder, way)
-        for name, folder in models.items()
-        for way in ways
-    ]
+    contenders = []
+    for name, folder in models.items():
+        own = system_name(name)
+        contenders += [Contender(own if len(ways) == 1 else f"{own} · {way}", folder, way) for way in ways]
+    return contenders
 
 
 def compare_models(
@@ -105,17 +105,18 @@ def compare_models(
     """
     recipes = {contender.name: model_recipe(contender.folder) for contender in contenders}
     place = dataset or Path(recipes[contenders[0].name].data.dataset)
-    asked = {
-        "models": {contender.name: [digest_of(contender.folder), contender.decoding] for contender in contenders},
-        "dataset": str(place),
-        "split": split,
-        "department": department,
-        "limit": limit,
-    }
     with_title = recipes[contenders[0].name].data.with_title
     background = load_background(place, with_title)
     consultations = split_consultations(place, split, with_title)
     consultations = consultations.take(select(consultations, department, limit))
+    asked = {
+        "models": {contender.name: [digest_of(contender.folder), contender.decoding] for contender in contenders},
+        "questions": consultations.fingerprint,
+        "training": background.training and background.training.fingerprint,
+        "split": split,
+        "department": department,
+        "limit": limit,
+    }
     open_output(output, asked, overwrite)
     given = {"--dataset": place, "--split": split, "--department": department, "--limit": limit}
     options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
@@ -132,30 +133,43 @@ def compare_models(
     if floors:
         systems |= floor_predictions(background.training, consultations)
     comparison = Comparison(systems, background.facts, find_leaks(background.training, consultations))
-    below = [name for name in systems if name in FLOORS]
-    first = contenders[0].name
-    pairs = [(name, floor) for name in costs for floor in below] + [(name, first) for name in list(costs)[1:]]
-    verdicts = [verdict for pair in pairs if (verdict := comparison.verdict(*pair)).differences]
-    summaries = {name: {**comparison.summary(name), **costs.get(name, {})} for name in systems}
     result = {
         "asked": asked,
-        "title": f"{len(consultations):,} questions of {place.name}, {split} split"
+        "title": f"{len(consultations):,} questions of {as_text(Path(place.name))}, {split} split"
         + (f", {department}" if department else ""),
-        "models": list(costs),
-        "verdicts": [verdict.line for name in costs for verdict in hardest(verdicts, name)],
-        "scores": {
-            name: {verdict.other: verdict.score for verdict in verdicts if verdict.system == name} for name in costs
-        },
-        "differences": [verdict.as_json() for verdict in verdicts],
-        "systems": summaries,
-        "leaks": leak_lines(summaries[first]["near_duplicates"]),
-        "signatures": comparison.signatures(first),
-        "times": len(comparison.weights),
+        **standings(comparison, list(costs)),
         "batch_size": batch_size,
         "machine": machine,
     }
+    for name, cost in costs.items():
+        result["systems"][name] |= cost
     write_result(output, result)
     return result, comparison.scores
+
+
+def standings(comparison: Comparison, models: list[str]) -> dict[str, Any]:
+    """Return how each model stands by itself, against every floor, and against the first model.
+
+    Args:
+        comparison: of models and floors.
+        models: the names of those that are no floors.
+    """
+    floors = [name for name in comparison.scores if name not in models]
+    pairs = [(name, floor) for name in models for floor in floors] + [(name, models[0]) for name in models[1:]]
+    verdicts = [verdict for pair in pairs if (verdict := comparison.verdict(*pair)).differences]
+    systems = {name: comparison.summary(name) for name in comparison.scores}
+    return {
+        "models": models,
+        "verdicts": [verdict.line for name in models for verdict in hardest(verdicts, name)],
+        "scores": {
+            name: {verdict.other: verdict.score for verdict in verdicts if verdict.system == name} for name in models
+        },
+        "differences": [verdict.as_json() for verdict in verdicts],
+        "systems": systems,
+        "leaks": leak_lines(systems[models[0]]["near_duplicates"]),
+        "signatures": comparison.signatures(models[0]),
+        "times": len(comparison.weights),
+    }
 
 
 def hardest(verdicts: Sequence[Verdict], name: str) -> list[Verdict]:

@@ -9,10 +9,10 @@ from wenzhen.answering.engines import load_engine
 from wenzhen.corpus.loading import split_leakage
 from wenzhen.errors import UsageError
 from wenzhen.evaluation.asking import ask
-from wenzhen.evaluation.comparison import Comparison, find_leaks, floor_predictions
+from wenzhen.evaluation.comparison import Comparison, find_leaks, floor_predictions, system_name
 from wenzhen.evaluation.predictions import Prediction, consultations_of, read_predictions, write_predictions
 from wenzhen.evaluation.questions import OWN_FILE, Background, load_background, read_file, select, split_consultations
-from wenzhen.folders import replace_file
+from wenzhen.folders import name_of, replace_file
 from wenzhen.models import METRICS_FILE, PARTIAL_PREDICTIONS, PREDICTIONS_FILE
 from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
 
@@ -138,7 +138,7 @@ def measure(
 ) -> dict[str, Any]:
     """Count the metrics of a model's answers, beside the floors where they are wanted and there can be any."""
     asked = consultations_of(predictions)
-    name = folder.resolve().name
+    name = system_name(name_of(folder))
     systems = {name: predictions}
     if floors:
         systems |= floor_predictions(background.training, asked)

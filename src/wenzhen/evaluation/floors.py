@@ -9,9 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from bm25s import BM25
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import TfidfVectorizer
 from tqdm import tqdm
 
 from wenzhen.errors import UsageError
@@ -81,6 +79,8 @@ def nearest_bm25(train_questions: Sequence[str], questions: Sequence[str]) -> ND
     Returns:
         The number of a training question for each question, `[questions]`.
     """
+    from bm25s import BM25
+
     numbers: dict[str, int] = {}
     characters = [[numbers.setdefault(char, len(numbers)) for char in text.lower()] for text in train_questions]
     retriever = BM25()
@@ -103,6 +103,8 @@ def nearest_tfidf(train_questions: Sequence[str], questions: Sequence[str]) -> N
     Returns:
         The number of a training question for each question, `[questions]`.
     """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     vectorizer = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), dtype=np.float32)
     reading = tqdm(train_questions, desc="TF-IDF", unit=" training questions", disable=None, leave=False)
     trained = vectorizer.fit_transform(reading)
