@@ -114,7 +114,9 @@ def leak_lines(near_duplicates: Mapping[str, Mapping[str, Any]] | None) -> list[
         return []
     if "with" not in near_duplicates:
         return ["no question has a near-duplicate in the training split"]
-    lines = [f"{near_duplicates['with']['questions']:,} questions have a near-duplicate in the training split:"]
+    leaked = near_duplicates["with"]["questions"]
+    some = "1 question has" if leaked == 1 else f"{leaked:,} questions have"
+    lines = [f"{some} a near-duplicate in the training split:"]
     for name, metrics in near_duplicates.items():
         measured = ", ".join(
             f"{key} {number(metrics[key])}" for key in DEPARTMENT_METRICS if metrics.get(key) is not None
