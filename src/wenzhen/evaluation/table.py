@@ -52,7 +52,8 @@ def number(value: float | None) -> str:
         return "-"
     if abs(value) >= 1e5:
         return f"{value:.2e}"
-    return f"{value:.4f}" if abs(value) < 10 else f"{value:,.2f}"
+    digits = 4 if abs(value) < 10 else 2 if abs(value) < 1000 else 0
+    return f"{value:,.{digits}f}"
 
 
 def metric_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
