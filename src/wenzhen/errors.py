@@ -1,5 +1,6 @@
 """The one kind of failure that is the user's to mend, and how a command reports it."""
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -26,6 +27,10 @@ def run(main: Callable[[Sequence[str]], int], argv: Sequence[str] | None = None)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        # Whoever read has heard enough; what Python still holds back goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except (RunError, OSError) as error:
         # Disk full, no permission, and the like: the message names the file.
         print(f"failed: {error}", file=sys.stderr)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from transformers import GenerationConfig
 
-from wenzhen.answering.decoding import SETTINGS, Decoding, checked_settings, decoding_named
+from wenzhen.answering.decoding import SETTINGS, Decoding, checked_settings, decoding_named, describe
 from wenzhen.errors import UsageError
 
 
@@ -106,7 +106,7 @@ def test_what_keeps_from_repeating_is_the_models_own_unless_asked_otherwise():
     ("name", "message"),
     [
         ("fast", "no decoding fast; there are: greedy, beam, sampling"),
-        ("beam:beams=4", "has beams=4, expected SETTING=VALUE; settings: num_beams"),
+        ("beam:beams=4", "has no setting beams; there are: num_beams"),
         ("beam:num_beams", "has num_beams, expected SETTING=VALUE"),
         ("beam:num_beams=x", "num_beams must be a whole number"),
         ("greedy:repetition_penalty=[", "no value for repetition_penalty"),
@@ -115,3 +115,16 @@ def test_what_keeps_from_repeating_is_the_models_own_unless_asked_otherwise():
 def test_a_way_that_cannot_be_is_refused(name, message):
     with pytest.raises(UsageError, match=message):
         decoding_named(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("greedy", "greedy search"),
+        ("greedy:no_repeat_ngram_size=4", "greedy search, no 4-gram twice"),
+        ("beam:length_penalty=0", "4 beams, α 0"),
+        ("sampling:repetition_penalty=1.2", "sampling, temperature 0.7, top-p 0.9, repetition penalty 1.2"),
+    ],
+)
+def test_a_way_is_told_in_words(name, words):
+    assert describe(decoding_named(name).applied_to(GenerationConfig(max_new_tokens=5))) == words

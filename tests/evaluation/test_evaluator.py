@@ -127,6 +127,7 @@ def test_metrics_are_counted_again_without_the_model(model_folder: Path, dataset
     fewer = evaluate_predictions(tmp_path / "model/predictions.jsonl", dataset=dataset, department="内科")
     assert fewer["questions"] == measured["departments"]["内科"]["questions"]
     assert fewer["bleu4_char"] == measured["departments"]["内科"]["bleu4_char"]
+    (tmp_path / "model/metrics.json").unlink()
     bare = evaluate_predictions(tmp_path / "model/predictions.jsonl")
     assert (bare["floors"], bare["fact_recall"], bare["loss"]) == ({}, None, measured["loss"])
 
@@ -182,7 +183,7 @@ def test_a_draft_of_another_decoding_is_not_gone_on_with(
     beam = decoding_named("beam:num_beams=2")
     metrics = evaluate_model(model_folder, tmp_path, limit=3, floors=False, decoding=beam)
     assert asked == [3, 3]
-    assert metrics["decoding"] == {"num_beams": 2, "do_sample": False}
+    assert metrics["decoding"] == {"num_beams": 2, "do_sample": False, "description": "2 beams, α 0.75"}
 
 
 def test_what_answering_took_is_told(model_folder: Path, tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ def test_the_table_tells_questions_floors_departments_leaks_and_verdicts() -> No
         "department": None,
         "loss": 2.5,
         "rougeL_char": 31.25,
+        "rouge1_word": 8.0,
+        "decoding": {"num_beams": 1, "do_sample": False, "description": "greedy search"},
         "intervals": {"rougeL_char": [30.0, 32.5]},
         "floors": {"random": {"rougeL_char": 16.0}},
         "departments": {"内科": {"questions": 1000, "loss": 2.0}, "外科": {"questions": 200, "loss": 3.0}},
@@ -49,9 +51,10 @@ def test_the_table_tells_questions_floors_departments_leaks_and_verdicts() -> No
         "verdicts": ["m beats a random training answer on 1 of 1 measures (95 %)"],
     }
     assert metrics_table(metrics).splitlines() == [
-        "1,200 questions of the test split",
+        "1,200 questions of the test split, answers by greedy search",
         "                value   95 % interval  random",
         "  loss         2.5000                       -",
+        "  rouge1_word  8.0000                       -",
         "  rougeL_char   31.25  30.00 to 32.50   16.00",
         "",
         "  random: a random training answer",
@@ -63,5 +66,6 @@ def test_the_table_tells_questions_floors_departments_leaks_and_verdicts() -> No
         "200 questions have a near-duplicate in the training split:",
         "  with one (200): loss 1.0000",
         "  without one (1,000): loss 3.0000",
-        "m beats a random training answer on 1 of 1 measures (95 %)",
+        "by the measures rouge1_word:",
+        "  m beats a random training answer on 1 of 1 measures (95 %)",
     ]

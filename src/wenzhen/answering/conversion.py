@@ -16,6 +16,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from wenzhen.errors import UsageError
+from wenzhen.models.families import family_of
 from wenzhen.models.transformer.modeling_transformer import (
     WenzhenAttention,
     WenzhenCrossAttention,
@@ -48,7 +49,10 @@ class WenzhenConverter(Converter):
         settings: dict[str, object],
     ) -> None:
         if not isinstance(model, WenzhenForConditionalGeneration):
-            raise UsageError(f"CTranslate2 computes no {model.config.model_type} model; use the model as it is")
+            family = family_of(model.config.model_type)
+            raise UsageError(
+                f"CTranslate2 computes Transformers alone, and this is a {family} network; use the model as it is"
+            )
         if model.config.attention_score == "additive":
             raise UsageError(
                 "the model's attention_score is additive, which CTranslate2 cannot compute; it takes scaled_dot, dot "

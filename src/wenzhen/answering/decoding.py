@@ -115,10 +115,27 @@ def decoding_named(name: str | None) -> Decoding | None:
     known = [field.name for field in fields(Decoding)]
     for change in filter(None, changes.split(",")):
         key, equals, text = change.partition("=")
-        if key not in known or not equals:
+        if not equals:
             raise UsageError(f"the decoding {name} has {change}, expected SETTING=VALUE; settings: {', '.join(known)}")
+        if key not in known:
+            raise UsageError(f"the decoding {name} has no setting {key}; there are: {', '.join(known)}")
         try:
             settings[key] = yaml.safe_load(text)
         except (yaml.YAMLError, ValueError) as error:
             raise UsageError(f"the decoding {name} has no value for {key}: {text}") from error
     return replace(DECODINGS[kind], **checked_settings(settings))
+
+
+def describe(config: "GenerationConfig") -> str:
+    """Say in words how answers are written."""
+    beams = config.num_beams or 1
+    words = ["greedy search"]
+    if config.do_sample:
+        words = [f"sampling, temperature {config.temperature or 1:g}, top-p {config.top_p or 1:g}"]
+    elif beams > 1:
+        words = [f"{beams} beams, α {1 if config.length_penalty is None else config.length_penalty:g}"]
+    if (config.repetition_penalty or 1) != 1:
+        words.append(f"repetition penalty {config.repetition_penalty:g}")
+    if config.no_repeat_ngram_size:
+        words.append(f"no {config.no_repeat_ngram_size}-gram twice")
+    return ", ".join(words)

@@ -66,7 +66,12 @@ def add_parser(verbs: Verbs) -> None:
     train.add_argument("--profile", action="store_true", help="say where the time of our steps goes")
     add_json(train)
     train.set_defaults(run=run_train)
-    layers = kinds.add_parser("layers", help="layers: self-attention against recurrent and convolutional ones")
+    layers = kinds.add_parser(
+        "layers",
+        help="layers: self-attention against recurrent and convolutional ones",
+        description="Measure the thesis' table 4.2: time and memory of a layer of each kind against the length n and "
+        "the width d, exponents fitted to them, operations that wait for each other, and how far a change reaches.",
+    )
     layers.add_argument("--lengths", type=int, nargs="+", help="of the sequence (default: 64 to 2048)")
     layers.add_argument("--widths", type=int, nargs="+", help="of the layer (default: 64 to 1024)")
     layers.add_argument("--repeats", type=int, default=3, help="rounds through all sizes (default: %(default)s)")

@@ -34,7 +34,9 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.add_argument("--no-floors", action="store_true", help="leave out the answers that need no model")
     parser.add_argument("--losses", action="store_true", help="ask nothing: lay the runs' losses over each other")
-    parser.add_argument("--output", type=Path, default=Path("outputs/compare"), help="folder for the report")
+    parser.add_argument(
+        "--output", type=Path, help="folder for the report (default: outputs/compare; outputs/losses with --losses)"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier result in the output folder")
     add_json(parser)
     parser.set_defaults(run=run)
@@ -45,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_counts(arguments, "limit", "batch-size")
     models = named(arguments.models)
     if arguments.losses:
-        return compare_losses(models, arguments.output, arguments.overwrite, arguments.json)
+        return compare_losses(models, arguments.output or Path("outputs/losses"), arguments.overwrite, arguments.json)
 
     from wenzhen.benchmark.machine import describe_machine, package_versions
     from wenzhen.evaluation.contest import compare_models, contenders_of
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     from wenzhen.evaluation.table import comparison_table
     from wenzhen.training.figure import draw_losses
 
-    output = arguments.output
+    output = arguments.output or Path("outputs/compare")
     machine = describe_machine()
     versions = ", ".join(f"{name} {version}" for name, version in package_versions().items())
     result, scores = compare_models(

@@ -8,6 +8,8 @@ from typing import Any
 from wenzhen.answering.decoding import decoding_named
 from wenzhen.cli.arguments import Verbs, add_decoding, add_json, add_questions, check_counts
 from wenzhen.errors import UsageError
+from wenzhen.evaluation.table import MEANINGS, metrics_table
+from wenzhen.folders import name_of
 from wenzhen.models import EXPORTED_WEIGHTS, METRICS_FILE, PREDICTIONS_FILE
 
 
@@ -16,9 +18,11 @@ def add_parser(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "evaluate",
         help="measure a model on questions that it has not seen",
-        description="Measure a model on questions that it has not seen, beside answers that need no model: a constant "
-        "one, a random one and that of the nearest training question.",
-        epilog="Stopped or killed, it goes on behind the answers that there are when it is asked the same again.",
+        description="Measure a model on questions that it has not seen, beside answers that need no model:\n"
+        "a constant one, a random one and that of the nearest training question.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Stopped or killed, it goes on behind the answers that there are when it is asked the same again.\n\n"
+        + "\n".join(f"{name:<16}{meaning}" for name, meaning in MEANINGS.items()),
     )
     parser.add_argument(
         "model",
@@ -29,7 +33,11 @@ def add_parser(verbs: Verbs) -> None:
     add_questions(parser)
     parser.add_argument("--file", type=Path, help="ask these: .jsonl with question and answer, or one question a line")
     parser.add_argument("--no-floors", action="store_true", help="leave out the answers that need no model")
-    parser.add_argument("--output", type=Path, help="folder for metrics.json and predictions.jsonl (default: MODEL)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="folder for metrics.json and predictions.jsonl (default: MODEL; outputs/MODEL-FILE for a --file)",
+    )
     add_decoding(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -42,7 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("can't ask both a --file and a --split; choose one")
 
     from wenzhen.evaluation.evaluator import evaluate_predictions
-    from wenzhen.evaluation.table import metrics_table
 
     chosen = {
         "dataset": arguments.dataset,
@@ -57,7 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
                 raise UsageError(f"--{name} goes with a model folder; {arguments.model} holds answers already")
         metrics = evaluate_predictions(arguments.model, output=output, **chosen)
     else:
-        output = output or arguments.model
+        # What a model is worth on somebody's own questions is not what its card tells.
+        own = Path("outputs") / f"{name_of(arguments.model)}-{arguments.file.stem}" if arguments.file else None
+        output = output or own or arguments.model
         asked = {"file": arguments.file, "split": arguments.split or "test"}
         how = {"decoding": decoding_named(arguments.decoding), "batch_size": arguments.batch_size}
         metrics = measure(arguments.model, output, **asked, **how, **chosen)
@@ -66,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(metrics_table(metrics))
         if output is not None:
-            print(f"metrics: {output / METRICS_FILE}  (answers: {output / PREDICTIONS_FILE})")
+            answers = arguments.model if arguments.model.is_file() else output / PREDICTIONS_FILE
+            print(f"metrics: {output / METRICS_FILE}  (answers: {answers})")
     return 0
 
 

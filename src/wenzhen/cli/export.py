@@ -11,7 +11,7 @@ QUANTIZATIONS = ("int8", "float32", "float16")
 
 def add_parser(verbs: Verbs) -> None:
     """Declare the verb's arguments."""
-    parser = verbs.add_parser("export", help="write a model for CTranslate2, which answers faster")
+    parser = verbs.add_parser("export", help="write a Transformer for CTranslate2, which answers faster")
     parser.add_argument("model", metavar="MODEL", type=Path, help="a model folder")
     parser.add_argument(
         "--to", default="ctranslate2", choices=["ctranslate2"], help="what to write it for (default: %(default)s)"

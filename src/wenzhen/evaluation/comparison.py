@@ -100,7 +100,7 @@ class Comparison:
         return {
             name: interval(values)
             for name, values in self.replicates[system].items()
-            if metrics.get(name) is not None and np.isfinite(values).all()
+            if metrics.get(name) is not None and np.isfinite(values).any()
         }
 
     def verdict(self, system: str, other: str) -> Verdict:
@@ -111,7 +111,7 @@ class Comparison:
             if one.get(name) is None or two.get(name) is None:
                 continue
             replicates = self.replicates[system][name] - self.replicates[other][name]
-            if np.isfinite(replicates).all():
+            if np.isfinite(replicates).any():
                 differences[name] = Difference(one[name] - two[name], *interval(replicates))
         return Verdict(system, other, differences)
 

@@ -125,7 +125,7 @@ def compare_models(
         own = run_contender(contender, output, [*options, "--batch-size", str(batch_size)])
         costs[contender.name] = {
             **{key: own[key] for key in COSTS},
-            "way": describe(own["decoding"]),
+            "way": own["decoding"]["description"],
             "network": recipes[contender.name].model.family,
             "training_seconds": training_seconds(contender.folder),
         }
@@ -176,12 +176,6 @@ def hardest(verdicts: Sequence[Verdict], name: str) -> list[Verdict]:
     """Return how a model stands against the nearest neighbour that it finds harder to beat, if there is one."""
     own = [verdict for verdict in verdicts if verdict.system == name and verdict.other.startswith("nearest")]
     return sorted(own, key=lambda verdict: (verdict.score[0], -verdict.score[2]))[:1]
-
-
-def describe(decoding: dict[str, Any]) -> str:
-    """Say how answers were written."""
-    kind = "sampling" if decoding["do_sample"] else f"{decoding['num_beams']} beams"
-    return "greedy" if kind == "1 beams" else kind
 
 
 def training_seconds(folder: Path) -> float | None:

@@ -1,24 +1,31 @@
 """Measuring a model, or answers that were written before, beside the floors."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
-from wenzhen.answering.decoding import Decoding
+from tqdm import tqdm
+
+from wenzhen.answering.decoding import Decoding, describe
 from wenzhen.answering.engines import load_engine
 from wenzhen.corpus.loading import split_leakage
 from wenzhen.errors import UsageError
 from wenzhen.evaluation.asking import ask
 from wenzhen.evaluation.comparison import Comparison, find_leaks, floor_predictions, system_name
 from wenzhen.evaluation.predictions import Prediction, consultations_of, read_predictions, write_predictions
-from wenzhen.evaluation.questions import OWN_FILE, Background, load_background, read_file, select, split_consultations
+from wenzhen.evaluation.questions import Background, load_background, read_file, select, split_consultations
+from wenzhen.evaluation.table import OWN_FILE
 from wenzhen.folders import name_of, replace_file
 from wenzhen.models import METRICS_FILE, PARTIAL_PREDICTIONS, PREDICTIONS_FILE
 from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
 
 # What metrics.json says that is no metric: it stays when the metrics are counted again.
 CIRCUMSTANCES = (
+    "model",
     "dataset",
+    "dataset_folder",
+    "with_title",
     "split",
     "leakage",
     "department",
@@ -81,14 +88,19 @@ def evaluate_model(
     known = file is None or dataset is not None or place.is_dir()
     background = load_background(place, with_title) if known else Background()
     asked = asked.take(select(asked, department, limit))
-    circumstances |= {"department": department, "limit": limit}
+    circumstances |= {"department": department, "limit": limit, "dataset_folder": str(place.resolve())}
     output.mkdir(parents=True, exist_ok=True)
     draft = output / PARTIAL_PREDICTIONS
     predictions, cost = ask(engine, folder, recipe, asked, decoding, batch_size, draft)
     write_predictions(predictions, output / PREDICTIONS_FILE)
     used = engine.generation_config(decoding)
-    circumstances["decoding"] = {"num_beams": used.num_beams or 1, "do_sample": bool(used.do_sample)}
-    metrics = measure(folder, predictions, background, circumstances | cost.as_metrics(), floors)
+    circumstances["decoding"] = {
+        "num_beams": used.num_beams or 1,
+        "do_sample": bool(used.do_sample),
+        "description": describe(used),
+    }
+    circumstances["with_title"] = with_title
+    metrics = measure(name_of(folder), predictions, background, circumstances | cost.as_metrics(), floors)
     write_metrics(metrics, output)
     draft.unlink(missing_ok=True)
     return metrics
@@ -117,12 +129,16 @@ def evaluate_predictions(
     predictions = read_predictions(file)
     rows = select(consultations_of(predictions), department, limit)
     circumstances = read_circumstances(file.with_name(METRICS_FILE), len(predictions))
-    circumstances |= {"department": department, "limit": limit} if len(rows) < len(predictions) else {}
-    recipe = model_recipe(file.parent) if file.with_name(RECIPE_FILE).is_file() else None
-    place = dataset or (Path(recipe.data.dataset) if recipe else None)
-    known = dataset is not None or (place is not None and place.is_dir())
-    background = load_background(place, bool(recipe and recipe.data.with_title)) if place and known else Background()
-    metrics = measure(file.parent, [predictions[row] for row in rows], background, circumstances, floors)
+    given = {"department": department, "limit": limit}
+    circumstances |= {key: value for key, value in given.items() if value is not None}
+    place = dataset or Path(circumstances["dataset_folder"] or "")
+    if dataset is not None or (circumstances["dataset_folder"] and place.is_dir()):
+        background = load_background(place, circumstances["with_title"])
+    else:
+        background = Background()
+        tqdm.write("no floors, no facts and no leak check: the dataset is unknown; name it with --dataset", sys.stderr)
+    chosen = [predictions[row] for row in rows]
+    metrics = measure(circumstances["model"] or name_of(file.parent), chosen, background, circumstances, floors)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
         write_metrics(metrics, output)
@@ -130,7 +146,7 @@ def evaluate_predictions(
 
 
 def measure(
-    folder: Path,
+    model: str,
     predictions: list[Prediction],
     background: Background,
     circumstances: dict[str, Any],
@@ -138,15 +154,15 @@ def measure(
 ) -> dict[str, Any]:
     """Count the metrics of a model's answers, beside the floors where they are wanted and there can be any."""
     asked = consultations_of(predictions)
-    name = system_name(name_of(folder))
+    name = system_name(model)
     systems = {name: predictions}
     if floors:
         systems |= floor_predictions(background.training, asked)
     comparison = Comparison(systems, background.facts, find_leaks(background.training, asked))
     verdicts = [comparison.verdict(name, floor) for floor in systems if floor != name]
     return {
-        "model": name,
         **circumstances,
+        "model": model,
         **comparison.summary(name),
         "floors": {
             verdict.other: {**comparison.scores[verdict.other].overall, **verdict.as_json()} for verdict in verdicts
@@ -163,13 +179,23 @@ def write_metrics(metrics: dict[str, Any], output: Path) -> None:
 
 def read_circumstances(file: Path, questions: int) -> dict[str, Any]:
     """Return what a `metrics.json` says that is no metric, if it is of so many questions."""
-    unknown = {"dataset": "unknown", "split": "unknown", "leakage": None, "decoding": None}
+    unknown: dict[str, Any] = {
+        "model": None,
+        "dataset": "unknown",
+        "split": "unknown",
+        "leakage": None,
+        "decoding": None,
+    }
+    unknown |= {"department": None, "limit": None, "dataset_folder": None, "with_title": False}
     if not file.is_file():
         return unknown
-    known = json.loads(file.read_text(encoding="utf-8"))
-    if known.get("questions") != questions:
-        return unknown
-    return {key: known[key] for key in CIRCUMSTANCES if key in known}
+    try:
+        known = json.loads(file.read_text(encoding="utf-8"))
+        if known["questions"] != questions:
+            return unknown
+        return unknown | {key: known[key] for key in CIRCUMSTANCES if key in known}
+    except (ValueError, LookupError, TypeError) as error:
+        raise UsageError(f"{file} is damaged: {error}; remove it, or measure again with wenzhen evaluate") from error
 
 
 def model_recipe(folder: Path) -> Recipe:

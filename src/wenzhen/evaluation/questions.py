@@ -11,8 +11,6 @@ from wenzhen.corpus.loading import load_split
 from wenzhen.corpus.schema import FACTS_FILE, question_text
 from wenzhen.errors import UsageError
 
-# What `metrics.json` calls the split of questions from a file of one's own.
-OWN_FILE = "file"
 # Of the draw that `limit` makes: every model gets the same questions.
 SEED = 0
 
@@ -89,7 +87,12 @@ def select(asked: Consultations, department: str | None = None, limit: int | Non
     rows = [row for row, name in enumerate(asked.departments) if department in (None, name)]
     if not rows:
         names = ", ".join(sorted(set(asked.departments) - {""})) or "none"
-        raise UsageError(f"no question is of the department {department}; there are: {names}")
+        raise UsageError(
+            f"no question is of the department {department}; there are: {names} (a line of a .jsonl file may have a "
+            "`department`)"
+            if names == "none"
+            else f"no question is of the department {department}; there are: {names}"
+        )
     if limit is not None and limit < len(rows):
         rows = sorted(random.Random(SEED).sample(rows, limit))
     return rows

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wenzhen.evaluation.floors import FLOORS
-from wenzhen.evaluation.questions import OWN_FILE
 
+# What `metrics.json` calls the split of questions from a file of one's own.
+OWN_FILE = "file"
 # What decides whether one system beats another: the four that the public corpus' own results are told in, and where
 # the corpus lists facts, how many of them are right.
 MEASURES = ("bleu4_ptuning", "rouge1_word", "rouge2_word", "rougeL_word", "fact_recall")
@@ -19,9 +20,9 @@ MEANINGS = {
     "bleu4_zh": "corpus BLEU-4 over characters, Latin words whole (sacreBLEU zh), 0-100",
     "bleu4_lecture": "mean sentence BLEU-4 over characters, not smoothed, 0-100",
     "bleu4_ptuning": "mean sentence BLEU-4 over characters, smoothed as in ChatGLM-6B's P-Tuning script, 0-100",
-    "rouge1_word": "ROUGE-1 F1 over words (jieba, rouge-chinese), 0-100",
-    "rouge2_word": "ROUGE-2 F1 over words (jieba, rouge-chinese), 0-100",
-    "rougeL_word": "ROUGE-L F1 over words (jieba, rouge-chinese), 0-100",
+    "rouge1_word": "ROUGE-1 F1 over different words (jieba, rouge-chinese), 0-100",
+    "rouge2_word": "ROUGE-2 F1 over different pairs of words (jieba, rouge-chinese), 0-100",
+    "rougeL_word": "ROUGE-L F1 over all words (jieba, rouge-chinese), so it can be above ROUGE-1, 0-100",
     "rougeL_char": "ROUGE-L F1 over characters (rouge-chinese), 0-100",
     "chrf": "chrF over character 1- to 6-grams (sacreBLEU), 0-100",
     "distinct2_char": "different character pairs over all pairs, 0-1",
@@ -81,7 +82,10 @@ def metrics_table(metrics: Mapping[str, Any]) -> str:
         blocks += ["", *(f"  {name}: {meaning}" for name, meaning in FLOORS.items() if name in floors)]
     if metrics["departments"]:
         blocks += ["", *aligned(department_rows(metrics["departments"]))]
-    blocks += ["", *leak_lines(metrics["near_duplicates"]), *metrics["verdicts"]]
+    blocks += ["", *leak_lines(metrics["near_duplicates"])]
+    if metrics["verdicts"]:
+        measures = [name for name in MEASURES if metrics.get(name) is not None]
+        blocks += [f"by the measures {', '.join(measures)}:", *(f"  {line}" for line in metrics["verdicts"])]
     return "\n".join(blocks).rstrip()
 
 
@@ -89,7 +93,9 @@ def title(metrics: Mapping[str, Any]) -> str:
     """Say what was asked."""
     what = f"{metrics['questions']:,} questions of "
     what += metrics["dataset"] if metrics["split"] == OWN_FILE else f"the {metrics['split']} split"
-    return what + (f", {metrics['department']}" if metrics.get("department") else "")
+    what += f", {metrics['department']}" if metrics.get("department") else ""
+    decoding = metrics.get("decoding") or {}
+    return what + (f", answers by {decoding['description']}" if "description" in decoding else "")
 
 
 def interval_cell(ends: Sequence[float] | None) -> str:

@@ -20,6 +20,7 @@ from wenzhen.explain.drawing import saturation as saturation_figures
 from wenzhen.explain.page import write_page
 from wenzhen.explain.tokens import TokenizedText, normalize, tokenize_within
 from wenzhen.folders import check_output_folder, published_folder
+from wenzhen.models.families import family_of
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.tokenization import load_tokenizer
 
@@ -128,7 +129,7 @@ class Explainer:
         """Refuse a model without the part of a Transformer that a topic is about."""
         untrained = self.model is not None and is_tokenizer_folder(self.model)
         if not untrained and (kind := self.engine.model.config.model_type) != WenzhenConfig.model_type:
-            raise UsageError(f"{topic}: it is of a Transformer, and {self.model} holds a {kind} model")
+            raise UsageError(f"{topic} are of a Transformer, and {self.model} holds a {family_of(kind)} network")
 
     @property
     def shape(self) -> str | None:

@@ -11,8 +11,7 @@ from typing import Any
 
 from wenzhen.corpus.splitting import SPLITS
 from wenzhen.evaluation.floors import FLOORS
-from wenzhen.evaluation.questions import OWN_FILE
-from wenzhen.evaluation.table import FURTHER, MEANINGS
+from wenzhen.evaluation.table import FURTHER, MEANINGS, OWN_FILE
 from wenzhen.hub.card import damage_told, plain
 from wenzhen.models import LOG_FILE, METRICS_FILE
 from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe

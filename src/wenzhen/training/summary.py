@@ -1,12 +1,12 @@
 """What a run is about to do, for a terminal."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow.compute as pc
 from datasets import Dataset
 
-from wenzhen.recipe import Recipe
+from wenzhen.recipe import Recipe, shape_settings
 from wenzhen.training.batching import token_lists
 from wenzhen.training.trainer import WenzhenTrainer
 
@@ -30,6 +30,7 @@ def start_block(recipe: Recipe, trainer: WenzhenTrainer, beginning: tuple[str, s
     passed = f"{epochs:.1f}" if epochs >= 1 else f"{epochs:.2g}"
     rows: Sequence[tuple[str, str]] = (
         beginning,
+        ("network", ", ".join(shape_words(recipe))),
         ("parameters", f"{trainer.model.num_parameters():,}"),
         ("vocabulary", f"{trainer.model.config.vocab_size:,} tokens"),
         ("pairs", f"{len(trainer.train_dataset):,} to train on, {len(trainer.eval_dataset):,} to validate"),
@@ -42,6 +43,13 @@ def start_block(recipe: Recipe, trainer: WenzhenTrainer, beginning: tuple[str, s
         ("output", recipe.output),
     )
     return "\n".join(f"{name:<12}{value}" for name, value in rows if value)
+
+
+def shape_words(recipe: Recipe) -> Iterator[str]:
+    """Yield a network's family and the settings of its shape."""
+    yield recipe.model.family
+    for name in shape_settings(recipe.model.family):
+        yield f"{name} {getattr(recipe.model, name)}"
 
 
 def unknown_row(encoded: Dataset, unk_token_id: int) -> str:

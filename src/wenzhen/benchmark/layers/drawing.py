@@ -34,14 +34,15 @@ def draw_times(result: Mapping[str, Any], letter: str) -> Figure:
             costs = layer["against"][letter]
             sizes, fit = costs["sizes"], costs["fits"][name]
             milliseconds = [1e3 * seconds for seconds in costs[f"{name}_seconds"]]
-            axes.plot(sizes, milliseconds, **look, alpha=0.3)
+            unfit = None if fit else f"{layer['title']}: too few sizes"
+            axes.plot(sizes, milliseconds, **look, alpha=0.3, label=unfit)
             if fit:
                 chosen = slice(sizes.index(fit["first"]), sizes.index(fit["last"]) + 1)
                 label = f"{layer['title']}: ${letter}^{{{fit['exponent']:.2f}}}$"
                 axes.plot(sizes[chosen], milliseconds[chosen], **look, label=label)
         axes.set_title(title)
         if axes.get_legend_handles_labels()[1]:
-            axes.legend(fontsize=9)
+            axes.legend(fontsize=9, handlelength=3.5)
         scale(axes, letter)
     figure.axes[0].set_ylabel(f"milliseconds, {result['settings']['batch_size']} sequences  毫秒")
     return figure

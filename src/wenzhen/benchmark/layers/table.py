@@ -17,13 +17,14 @@ def layers_table(result: Mapping[str, Any]) -> str:
             *machine_lines(result["machine"], result["versions"]),
             *busy_lines(result["machine"]),
             f"{settings['batch_size']} sequences, {settings['dtype']} on the CPU, threads: {settings['threads']}; the "
-            f"shortest {settings['clock']} time of {settings['repeats']} rounds",
+            f"shortest {settings['clock']} time in rounds: {settings['repeats']}",
             f"n {fixed['n']}, d {fixed['d']} and k {fixed['k']} where they do not vary; heads of "
             f"{settings['head_dim']}",
             "",
             "Exponents of time and of memory kept for the backward pass, as measured",
-            "  table: table 4.2 (n²·d, n·d², k·n·d²); counted: of all matrix products, or all that is kept, at the "
-            "same sizes",
+            "  table: the thesis' table 4.2 (n²·d, n·d², k·n·d²); counted: of all matrix products, or all that is "
+            "kept, at the same sizes",
+            "  attention alone: scores, softmax and values in a fused kernel, no projections; written out: step by step",
             f"  sizes: around the most operations a second, those with at least {settings['share']:.0%} as many",
             *exponent_lines(layers),
             "",
