@@ -112,6 +112,28 @@ def replace_file(file: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Be the only process at work in a folder; nothing is left behind, however the process ends.
+
+    Raises:
+        UsageError: another one is.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # Where a file system has no locks, nobody is kept out.
+        with suppress(OSError):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UsageError(
+                    f"another process is at work in {as_text(folder)}; wait for its end, or name another output"
+                ) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def held(aside: Path) -> Iterator[None]:
     """Hold a folder's lock, which the system gives back however the process ends.
 

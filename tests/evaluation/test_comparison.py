@@ -83,6 +83,14 @@ def test_departments_and_leaks_are_parts_of_the_questions(comparison: Comparison
     }
 
 
+def test_a_few_questions_tell_nothing_for_sure() -> None:
+    few = Comparison({name: predictions(answers)[:19] for name, answers in (("a", ANSWERS), ("b", ["无"] * 40))})
+    assert few.intervals("a") == {}
+    assert few.verdict("a", "b").differences == {}
+    enough = Comparison({name: predictions(answers)[:20] for name, answers in (("a", ANSWERS), ("b", ["无"] * 40))})
+    assert enough.verdict("a", "b").score[0] == len(enough.verdict("a", "b").differences) == 4
+
+
 def test_one_department_is_no_table_and_no_training_no_leak_check() -> None:
     rows = [Prediction("1", "内科", "问", "答", "答"), Prediction("2", "内科", "问", "答", "无")]
     comparison = Comparison({"one": rows})

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def models(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list
 @pytest.fixture(scope="module")
 def compared(models: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("compared") / "out"
-    assert main(["compare", *map(str, models), "--limit", "6", "--output", str(output)]) == 0
+    assert main(["compare", *map(str, models), "--limit", "24", "--output", str(output)]) == 0
     return output
 
 
@@ -68,7 +69,7 @@ def test_page_holds_everything_in_itself_and_takes_no_text_for_markup(compared: 
     assert page.tags.count("img") == 2
     assert "b" in page.tags and "<b>$x$|_y_" not in text
     assert "&lt;b&gt;$x$|_y_" in text
-    for prediction in read_predictions(contender(models[0]).place(compared) / "predictions.jsonl")[:6]:
+    for prediction in read_predictions(contender(models[0]).place(compared) / "predictions.jsonl")[:24]:
         if prediction.question in text:
             assert prediction.answer is not None and prediction.answer in text
 
@@ -95,14 +96,71 @@ def test_the_same_again_asks_nobody_and_something_else_is_refused(
     monkeypatch.setattr(contest.subprocess, "run", refuse)
     before = json.loads((compared / "comparison.json").read_text(encoding="utf-8"))
     (compared / "report.html").unlink()
-    words = ["compare", *map(str, models), "--limit", "6", "--output", str(compared), "--json"]
+    words = ["compare", *map(str, models), "--limit", "24", "--output", str(compared), "--json"]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out) == {**before, "machine": before["machine"]}
     assert (compared / "report.html").is_file()
     with pytest.raises(UsageError, match="holds a comparison with other limit, questions; add --overwrite"):
-        main(["compare", *map(str, models), "--limit", "5", "--output", str(compared)])
+        main(["compare", *map(str, models), "--limit", "23", "--output", str(compared)])
     with pytest.raises(UsageError, match="other models"):
-        main(["compare", str(models[0]), "--limit", "6", "--output", str(compared)])
+        main(["compare", str(models[0]), "--limit", "24", "--output", str(compared)])
+
+
+def change(name: str, text: str) -> Callable[[Path, Path], None]:
+    def spoil(model: Path, output: Path) -> None:
+        (model / name).write_text((model / name).read_text(encoding="utf-8") + text, encoding="utf-8")
+
+    return spoil
+
+
+def swap_answers(_: Path, output: Path) -> None:
+    (file,) = output.glob("systems/small-*/predictions.jsonl")
+    first, second, *rest = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    file.write_text("".join([second, first, *rest]), encoding="utf-8")
+
+
+def spoil_metrics(_: Path, output: Path) -> None:
+    (file,) = output.glob("systems/small-*/metrics.json")
+    file.write_text("[]", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (change("generation_config.json", " "), "a comparison with other models"),
+        (change("config.json", " "), "a comparison with other models"),
+        (change("tokenizer.json", " "), "a comparison with other models"),
+        (change("recipe.yaml", " "), "a comparison with other models"),
+        (swap_answers, "answers? other questions|is not to the questions"),
+        (spoil_metrics, r"metrics\.json is damaged"),
+    ],
+)
+def test_nothing_stale_or_changed_is_believed(
+    compared: Path, models: list[Path], tmp_path: Path, spoil: Callable[[Path, Path], None], message: str
+) -> None:
+    output = Path(shutil.copytree(compared, tmp_path / "out"))
+    own = [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in models]
+    spoil(own[0], output)
+    with pytest.raises(UsageError, match=message):
+        main(["compare", *map(str, own), "--limit", "24", "--output", str(output)])
+
+
+@pytest.mark.parametrize("content", ['{"mine": 1}', "{", '{"asked": 5}', "[]", "[" * 100_000])
+def test_what_is_no_comparison_is_never_replaced(models: list[Path], tmp_path: Path, content: str) -> None:
+    (tmp_path / "comparison.json").write_text(content, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"comparison\.json is no comparison"):
+        main(["compare", str(models[0]), "--limit", "2", "--output", str(tmp_path), "--overwrite"])
+    assert (tmp_path / "comparison.json").read_text(encoding="utf-8") == content
+
+
+def test_what_somebody_put_into_a_comparison_is_never_removed(
+    compared: Path, models: list[Path], tmp_path: Path
+) -> None:
+    output = Path(shutil.copytree(compared, tmp_path / "out"))
+    (output / "figures/photo.jpg").write_text("mine", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"photo\.jpg is none of a comparison's files"):
+        main(["compare", str(models[0]), "--limit", "2", "--output", str(output), "--overwrite"])
+    assert (output / "figures/photo.jpg").is_file()
 
 
 def test_a_folder_of_something_else_is_left_alone(models: list[Path], tmp_path: Path) -> None:
@@ -138,8 +196,8 @@ def test_every_model_answers_in_every_way() -> None:
         ("b · beam", "beam"),
     ]
     assert len({way.place(Path("out")) for way in ways}) == 4
-    (one,) = contenders_of({"random": Path("random")}, [])
-    assert one.name == "random (model)" not in FLOORS
+    same = contenders_of({"random": Path("random"), "random (model)": Path("random (model)")}, [])
+    assert [one.name for one in same] == ["random (model)", "random (model) (model)"]
 
 
 def test_a_model_that_stops_on_the_way_is_told_and_gone_on_with(

@@ -8,6 +8,7 @@ import pytest
 
 from wenzhen.cli import main
 from wenzhen.errors import UsageError
+from wenzhen.folders import alone
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,39 @@ def test_answers_that_are_there_take_no_decoding(measured: Path) -> None:
         main(["evaluate", str(measured / "predictions.jsonl"), "--decoding", "beam"])
     with pytest.raises(UsageError, match="no model folder"):
         main(["evaluate", str(measured / "missing.jsonl")])
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '"x"', "null", "{}"])
+def test_damaged_circumstances_are_named(measured: Path, tmp_path: Path, content: str) -> None:
+    shutil.copy(measured / "predictions.jsonl", tmp_path)
+    (tmp_path / "metrics.json").write_text(content, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"metrics\.json is damaged"):
+        main(["evaluate", str(tmp_path / "predictions.jsonl")])
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"leakage": 5}', '{"leakage": {"q": 5}}'])
+def test_a_damaged_report_of_the_dataset_is_named(measured: Path, dataset: Path, tmp_path: Path, content: str) -> None:
+    folder = Path(shutil.copytree(dataset, tmp_path / "dataset"))
+    (folder / "report.json").write_text(content, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"report\.json is damaged"):
+        main(["evaluate", str(measured), "--dataset", str(folder), "--limit", "2", "--output", str(tmp_path / "out")])
+
+
+def test_questions_of_ones_own_leave_the_model_folder_alone(
+    measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (measured / "metrics.json").read_bytes()
+    (tmp_path / "own.txt").write_text("头疼怎么办？\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["evaluate", str(measured), "--file", "own.txt"]) == 0
+    assert "metrics: outputs/model-own/metrics.json" in capsys.readouterr().out
+    assert (tmp_path / "outputs/model-own/predictions.jsonl").is_file()
+    assert (measured / "metrics.json").read_bytes() == before
+
+
+def test_two_evaluations_do_not_write_over_each_other(measured: Path, tmp_path: Path) -> None:
+    with alone(tmp_path), pytest.raises(UsageError, match="another process is at work in"):
+        main(["evaluate", str(measured), "--limit", "2", "--output", str(tmp_path)])
 
 
 def test_an_unknown_decoding_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:

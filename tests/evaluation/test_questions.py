@@ -9,6 +9,7 @@ from wenzhen.errors import UsageError
 from wenzhen.evaluation.questions import (
     Consultations,
     load_background,
+    read_facts,
     read_file,
     select,
     split_consultations,
@@ -63,13 +64,13 @@ def test_the_fingerprint_tells_what_is_asked() -> None:
 
 def test_a_file_of_lines_has_questions_alone(tmp_path: Path) -> None:
     file = tmp_path / "questions.txt"
-    file.write_text("\ufeff头疼怎么办？\n 咳嗽\u2028三天 \n", encoding="utf-8")
+    file.write_text("\ufeff头疼怎么办？\n\n 咳嗽\u2028三天 \n\n", encoding="utf-8")
     asked = read_file(file)
     assert asked == Consultations(["1", "2"], ["", ""], ["头疼怎么办？", "咳嗽\u2028三天"], None)
 
 
 def test_a_file_of_json_lines_may_have_answers_and_departments(tmp_path: Path) -> None:
-    file = tmp_path / "questions.jsonl"
+    file = tmp_path / "questions.JSONL"
     file.write_text(
         '{"question": "头疼？", "answer": "休息。", "more": 1}\n\n'
         '{"id": "b", "department": "内科", "question": "咳嗽？", "answer": ""}\n',
@@ -82,8 +83,8 @@ def test_a_file_of_json_lines_may_have_answers_and_departments(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", b"", "question 1 is empty"),
-        ("a.txt", "头疼\n\n咳嗽".encode(), "question 2 is empty"),
+        ("a.txt", b"\n \n", "holds no question"),
+        ("a.jsonl", b"[" * 100_000, "line 1 is not JSON"),
         ("a.txt", "头疼".encode("gb18030"), "is not UTF-8: byte 2"),
         ("a.jsonl", b"", "holds no question"),
         ("a.jsonl", b"{", "line 1 is not JSON"),
@@ -105,3 +106,17 @@ def test_a_file_that_cannot_be_asked_is_refused(tmp_path: Path, name: str, conte
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no file .*questions\.jsonl"):
         read_file(tmp_path / "questions.jsonl")
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "5", "null", '{"a": 1}', '"abc"', '[""]', "[" * 100_000])
+def test_facts_of_another_form_are_refused(dataset: Path, tmp_path: Path, content: str) -> None:
+    (tmp_path / "facts.json").write_text(content, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"facts\.json"):
+        read_facts(tmp_path / "facts.json")
+    assert read_facts(tmp_path / "none.json") == []
+
+
+def test_without_a_training_split_there_is_no_background_where_none_is_needed(dataset: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no dataset"):
+        load_background(tmp_path)
+    assert load_background(tmp_path, needed=False).training is None

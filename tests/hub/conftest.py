@@ -103,7 +103,7 @@ def measured_folder(model_folder: Path, tmp_path_factory: pytest.TempPathFactory
     ]
     (folder / "training_log.jsonl").write_text("".join(f"{json.dumps(step)}\n" for step in steps), encoding="utf-8")
     draw_losses({"doctor": steps}, folder / "figures/loss.png")
-    evaluate_model(folder, folder, limit=3)
+    evaluate_model(folder, folder, limit=24)
     return folder
 
 

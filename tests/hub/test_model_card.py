@@ -67,7 +67,7 @@ def test_header(folder: Path) -> None:
     assert results["perplexity"].metric_value == metrics["perplexity"]
     for result in results.values():
         assert (result.dataset_name, result.dataset_split) == ("dataset", "test")
-        assert result.dataset_args == {"questions": 3}
+        assert result.dataset_args == {"questions": 24}
 
 
 def test_local_cards_code_runs_as_printed(

@@ -91,5 +91,11 @@ def named(folders: list[Path]) -> dict[str, Path]:
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise UsageError("a model is named twice; name each once")
     names = [name_of(folder) for folder in folders]
-    unique = [name if names.count(name) == 1 else as_text(folder) for name, folder in zip(names, folders, strict=True)]
-    return dict(zip(unique, folders, strict=True))
+    named: dict[str, Path] = {}
+    for name, folder in zip(names, folders, strict=True):
+        unique = name if names.count(name) == 1 else as_text(folder)
+        # Names that are no UTF-8 may look the same.
+        while unique in named:
+            unique = f"{unique}'"
+        named[unique] = folder
+    return named

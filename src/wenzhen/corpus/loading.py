@@ -16,8 +16,11 @@ def split_leakage(folder: Path, split: str) -> dict[str, int | None] | None:
     file = folder / REPORT_FILE
     if split == "train" or not file.is_file():
         return None
-    leaks = json.loads(file.read_text(encoding="utf-8"))["leakage"]
-    return {kind: counts and counts[split] for kind, counts in leaks.items()}
+    try:
+        leaks = json.loads(file.read_text(encoding="utf-8"))["leakage"]
+        return {kind: counts and int(counts[split]) for kind, counts in leaks.items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise UsageError(f"{file} is damaged: {error!r}; build the dataset again, or remove the file") from error
 
 
 def load_split(folder: Path, split: str) -> Dataset:

@@ -15,10 +15,14 @@ from wenzhen.answering.decoding import Decoding
 from wenzhen.answering.engines import Engine
 from wenzhen.evaluation.predictions import Draft, Prediction, predictions_of
 from wenzhen.evaluation.questions import Consultations
-from wenzhen.models import EXPORTED_WEIGHTS
-from wenzhen.recipe import Recipe
+from wenzhen.models import EXPORTED_WEIGHTS, MODEL_FILES
+from wenzhen.recipe import RECIPE_FILE, Recipe
 
 WEIGHTS = (EXPORTED_WEIGHTS, "model.safetensors")
+# What else a model's answers depend on, and how its recipe has it asked.
+DETERMINANTS = (*WEIGHTS, *MODEL_FILES, "shared_vocabulary.json", RECIPE_FILE)
+# Of sampling.
+SEED = 0
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,9 @@ def ask(
         draft_file: where the draft goes; it is removed by whoever has put the predictions away.
     """
     weights = next(folder / name for name in WEIGHTS if (folder / name).is_file())
-    draft = Draft(draft_file, draft_key(engine, weights, asked, decoding))
-    answers = draft.read()
+    draft = Draft(draft_file, draft_key(engine, folder, asked, decoding))
+    answers = {index: answer for index, answer in draft.read().items() if 0 <= index < len(asked)}
+    engine.seed(SEED)
     if answers:
         tqdm.write(f"going on behind {len(answers):,} answers", file=sys.stderr)
     rest = [index for index in range(len(asked)) if index not in answers]
@@ -119,13 +124,21 @@ def ask(
     return predictions, cost
 
 
-def draft_key(engine: Engine, weights: Path, asked: Consultations, decoding: Decoding | None) -> dict[str, Any]:
+def draft_key(engine: Engine, folder: Path, asked: Consultations, decoding: Decoding | None) -> dict[str, Any]:
     """Return what determines a model's answers, so that those of another model, way or question are never taken."""
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     settings = engine.generation_config(decoding).to_diff_dict()
     settings.pop("transformers_version", None)
-    return {"weights": digest, "questions": asked.fingerprint, "decoding": settings}
+    return {"model": model_digest(folder), "questions": asked.fingerprint, "decoding": settings}
+
+
+def model_digest(folder: Path) -> str:
+    """Return a hash of all files that a model's answers depend on."""
+    whole = hashlib.sha256()
+    for name in dict.fromkeys(DETERMINANTS):
+        if (folder / name).is_file():
+            with (folder / name).open("rb") as file:
+                whole.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()
 
 
 def peak_memory() -> int:

@@ -18,6 +18,8 @@ from wenzhen.evaluation.scores import Metrics, Scores
 from wenzhen.evaluation.table import MEASURES
 
 CONFIDENCE = "95 %"
+# With fewer questions the resamples are too alike to tell how sure anything is.
+FEWEST = 20
 Interval = tuple[float, float]
 
 
@@ -97,6 +99,8 @@ class Comparison:
     def intervals(self, system: str) -> dict[str, Interval]:
         """Return the interval of each of a system's metrics that has one."""
         metrics = self.scores[system].overall
+        if metrics["questions"] < FEWEST:
+            return {}
         return {
             name: interval(values)
             for name, values in self.replicates[system].items()
@@ -107,7 +111,7 @@ class Comparison:
         """Compare two systems by all measures that both have."""
         one, two = (self.scores[name].overall for name in (system, other))
         differences = {}
-        for name in MEASURES:
+        for name in MEASURES if one["questions"] >= FEWEST else ():
             if one.get(name) is None or two.get(name) is None:
                 continue
             replicates = self.replicates[system][name] - self.replicates[other][name]

@@ -12,16 +12,18 @@ from typing import Any
 from tqdm import tqdm
 
 from wenzhen.errors import RunError, UsageError
-from wenzhen.evaluation.asking import WEIGHTS
-from wenzhen.evaluation.comparison import Comparison, Verdict, find_leaks, floor_predictions, system_name
+from wenzhen.evaluation.asking import WEIGHTS, model_digest
+from wenzhen.evaluation.comparison import Comparison, Verdict, find_leaks, floor_predictions
 from wenzhen.evaluation.contest_folder import SYSTEMS, open_output, write_result
 from wenzhen.evaluation.evaluator import model_recipe
-from wenzhen.evaluation.predictions import read_predictions
-from wenzhen.evaluation.questions import load_background, select, split_consultations
+from wenzhen.evaluation.floors import FLOORS
+from wenzhen.evaluation.predictions import Prediction, read_predictions
+from wenzhen.evaluation.questions import Background, Consultations, load_background, select, split_consultations
 from wenzhen.evaluation.scores import Scores
 from wenzhen.evaluation.table import leak_lines
-from wenzhen.folders import as_text
+from wenzhen.folders import alone, as_text
 from wenzhen.models import METRICS_FILE, PREDICTIONS_FILE, TRAINING_TIME
+from wenzhen.recipe import Recipe
 
 # What a model's own evaluation says of it that its answers do not.
 COSTS = (
@@ -65,10 +67,14 @@ def contenders_of(models: dict[str, Path], decodings: Sequence[str]) -> list[Con
         decodings: names of ways to decode.
     """
     ways: Sequence[str | None] = list(dict.fromkeys(decodings)) or [None]
-    contenders = []
+    contenders: list[Contender] = []
     for name, folder in models.items():
-        own = system_name(name)
-        contenders += [Contender(own if len(ways) == 1 else f"{own} · {way}", folder, way) for way in ways]
+        for way in ways:
+            own = name if len(ways) == 1 else f"{name} · {way}"
+            # A floor, or another model, may have the name already.
+            while own in FLOORS or own in [contender.name for contender in contenders]:
+                own = f"{own} (model)"
+            contenders.append(Contender(own, folder, way))
     return contenders
 
 
@@ -106,7 +112,7 @@ def compare_models(
     recipes = {contender.name: model_recipe(contender.folder) for contender in contenders}
     place = dataset or Path(recipes[contenders[0].name].data.dataset)
     with_title = recipes[contenders[0].name].data.with_title
-    background = load_background(place, with_title)
+    background = load_background(place, with_title, floors)
     consultations = split_consultations(place, split, with_title)
     consultations = consultations.take(select(consultations, department, limit))
     asked = {
@@ -116,35 +122,68 @@ def compare_models(
         "split": split,
         "department": department,
         "limit": limit,
+        "batch_size": batch_size,
     }
     open_output(output, asked, overwrite)
-    given = {"--dataset": place, "--split": split, "--department": department, "--limit": limit}
-    options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    with alone(output):
+        return compare_alone(contenders, recipes, output, asked, place, consultations, background, floors, machine)
+
+
+def compare_alone(
+    contenders: Sequence[Contender],
+    recipes: dict[str, Recipe],
+    output: Path,
+    asked: dict[str, Any],
+    dataset: Path,
+    consultations: Consultations,
+    background: Background,
+    floors: bool,
+    machine: str,
+) -> tuple[dict[str, Any], dict[str, Scores]]:
+    """Compare models in a folder that is no other comparison's; see [`compare_models`]."""
+    given = {key: asked[key] for key in ("split", "department", "limit", "batch_size") if asked[key] is not None}
+    options = [f"--dataset={dataset}", *(f"--{key.replace('_', '-')}={value}" for key, value in given.items())]
     costs, systems = {}, {}
     for contender in contenders:
-        own = run_contender(contender, output, [*options, "--batch-size", str(batch_size)])
+        own = run_contender(contender, output, options)
         costs[contender.name] = {
-            **{key: own[key] for key in COSTS},
+            **{key: own.get(key) for key in COSTS},
             "way": own["decoding"]["description"],
             "network": recipes[contender.name].model.family,
             "training_seconds": training_seconds(contender.folder),
         }
-        systems[contender.name] = read_predictions(contender.place(output) / PREDICTIONS_FILE)
+        systems[contender.name] = checked_predictions(contender.place(output) / PREDICTIONS_FILE, consultations)
     if floors:
         systems |= floor_predictions(background.training, consultations)
     comparison = Comparison(systems, background.facts, find_leaks(background.training, consultations))
+    title = f"{len(consultations):,} questions of {as_text(Path(dataset.name))}, {asked['split']} split"
     result = {
         "asked": asked,
-        "title": f"{len(consultations):,} questions of {as_text(Path(place.name))}, {split} split"
-        + (f", {department}" if department else ""),
+        "title": title + (f", {asked['department']}" if asked["department"] else ""),
         **standings(comparison, list(costs)),
-        "batch_size": batch_size,
+        "batch_size": asked["batch_size"],
         "machine": machine,
     }
     for name, cost in costs.items():
         result["systems"][name] |= cost
     write_result(output, result)
     return result, comparison.scores
+
+
+def checked_predictions(file: Path, consultations: Consultations) -> list[Prediction]:
+    """Read a contender's answers, which must be to what was asked.
+
+    Raises:
+        UsageError: somebody has changed them.
+    """
+    predictions = read_predictions(file)
+    if [(row.id, row.answer) for row in predictions] != list(
+        zip(consultations.ids, consultations.references or (), strict=True)
+    ):
+        raise UsageError(
+            f"{file} is not to the questions of this comparison; remove its folder, and it is asked again"
+        )
+    return predictions
 
 
 def standings(comparison: Comparison, models: list[str]) -> dict[str, Any]:
@@ -180,20 +219,21 @@ def hardest(verdicts: Sequence[Verdict], name: str) -> list[Verdict]:
 
 def training_seconds(folder: Path) -> float | None:
     """Return how long a model was trained, where that is known."""
-    file = folder / TRAINING_TIME
-    return float(json.loads(file.read_text(encoding="utf-8"))["seconds"]) if file.is_file() else None
+    try:
+        seconds = json.loads((folder / TRAINING_TIME).read_text(encoding="utf-8"))["seconds"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return seconds if isinstance(seconds, int | float) else None
 
 
 def digest_of(folder: Path) -> str:
-    """Return a hash of a model's weights.
+    """Return a hash of a model.
 
     Raises:
         UsageError: the folder holds none.
     """
-    for name in WEIGHTS:
-        if (folder / name).is_file():
-            with (folder / name).open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
+    if any((folder / name).is_file() for name in WEIGHTS):
+        return model_digest(folder)
     raise UsageError(
         f"{folder} holds no trained model; name a folder of wenzhen train that has finished (--losses compares "
         "unfinished runs)"
@@ -219,8 +259,9 @@ def run_contender(contender: Contender, output: Path, options: Sequence[str]) ->
     metrics_file = place / METRICS_FILE
     if not metrics_file.is_file() or not (place / PREDICTIONS_FILE).is_file():
         tqdm.write(f"answering   {contender.name}", file=sys.stderr)
-        decoding = ["--decoding", contender.decoding] if contender.decoding else []
-        command = ["evaluate", str(contender.folder), "--output", str(place), "--no-floors", "--json"]
+        decoding = [f"--decoding={contender.decoding}"] if contender.decoding else []
+        # By its whole path, which no dash begins.
+        command = ["evaluate", str(contender.folder.resolve()), f"--output={place}", "--no-floors", "--json"]
         process = subprocess.run(
             [sys.executable, "-m", "wenzhen", *command, *decoding, *options], stdout=subprocess.DEVNULL, check=False
         )
@@ -233,5 +274,10 @@ def run_contender(contender: Contender, output: Path, options: Sequence[str]) ->
                 f"{contender.name} ended with status {process.returncode}; the same command goes on with the answers "
                 "that there are"
             )
-    metrics: dict[str, Any] = json.loads(metrics_file.read_text(encoding="utf-8"))
+    try:
+        metrics: dict[str, Any] = json.loads(metrics_file.read_text(encoding="utf-8"))
+        # What a report cannot do without.
+        str(metrics["decoding"]["description"])
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise UsageError(f"{metrics_file} is damaged: {error!r}; remove its folder, and it is asked again") from error
     return metrics

@@ -16,7 +16,7 @@ from wenzhen.evaluation.comparison import Comparison, find_leaks, floor_predicti
 from wenzhen.evaluation.predictions import Prediction, consultations_of, read_predictions, write_predictions
 from wenzhen.evaluation.questions import Background, load_background, read_file, select, split_consultations
 from wenzhen.evaluation.table import OWN_FILE
-from wenzhen.folders import name_of, replace_file
+from wenzhen.folders import alone, name_of, replace_file
 from wenzhen.models import METRICS_FILE, PARTIAL_PREDICTIONS, PREDICTIONS_FILE
 from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
 
@@ -86,13 +86,14 @@ def evaluate_model(
         circumstances = {"dataset": file.name, "split": OWN_FILE, "leakage": None}
     # Questions of one's own can be asked without a dataset; then there are no floors.
     known = file is None or dataset is not None or place.is_dir()
-    background = load_background(place, with_title) if known else Background()
+    background = load_background(place, with_title, floors) if known else Background()
     asked = asked.take(select(asked, department, limit))
     circumstances |= {"department": department, "limit": limit, "dataset_folder": str(place.resolve())}
     output.mkdir(parents=True, exist_ok=True)
     draft = output / PARTIAL_PREDICTIONS
-    predictions, cost = ask(engine, folder, recipe, asked, decoding, batch_size, draft)
-    write_predictions(predictions, output / PREDICTIONS_FILE)
+    with alone(output):
+        predictions, cost = ask(engine, folder, recipe, asked, decoding, batch_size, draft)
+        write_predictions(predictions, output / PREDICTIONS_FILE)
     used = engine.generation_config(decoding)
     circumstances["decoding"] = {
         "num_beams": used.num_beams or 1,
@@ -133,7 +134,7 @@ def evaluate_predictions(
     circumstances |= {key: value for key, value in given.items() if value is not None}
     place = dataset or Path(circumstances["dataset_folder"] or "")
     if dataset is not None or (circumstances["dataset_folder"] and place.is_dir()):
-        background = load_background(place, circumstances["with_title"])
+        background = load_background(place, circumstances["with_title"], floors)
     else:
         background = Background()
         tqdm.write("no floors, no facts and no leak check: the dataset is unknown; name it with --dataset", sys.stderr)

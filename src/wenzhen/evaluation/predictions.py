@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from wenzhen.errors import UsageError
-from wenzhen.evaluation.questions import Consultations
+from wenzhen.evaluation.questions import Consultations, is_text
 from wenzhen.folders import replace_file
 
 
@@ -37,6 +37,8 @@ class Prediction:
     padded_nll: float | None = None
 
 
+# No answer has as many tokens, or nats.
+LARGEST = 1e12
 KINDS: dict[str, tuple[type, ...]] = {
     "id": (str,),
     "department": (str,),
@@ -67,16 +69,34 @@ def read_predictions(file: Path) -> list[Prediction]:
         with file.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 row = json.loads(line)
-                if not isinstance(row, dict) or any(type(row.get(key)) not in KINDS[key] for key in KINDS):
+                if not isinstance(row, dict) or not is_sound(row):
                     raise ValueError(f"line {number} is no prediction with {', '.join(KINDS)}")
                 predictions.append(Prediction(**{key: row[key] for key in KINDS if key in row}))
     except FileNotFoundError as error:
         raise UsageError(f"no predictions {file}; make them with wenzhen evaluate MODEL") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} is damaged: {error}; make it again with wenzhen evaluate MODEL") from error
     if not predictions:
         raise UsageError(f"{file} holds no prediction")
+    for key in ("ended", "nll"):
+        if len({getattr(row, key) is None for row in predictions}) > 1:
+            raise UsageError(f"{file} has {key} in some lines and not in others; make it again with wenzhen evaluate")
     return predictions
+
+
+def is_sound(row: dict[str, Any]) -> bool:
+    """Tell whether what stands in a line can be a prediction."""
+    if any(type(row.get(key)) not in kinds for key, kinds in KINDS.items()):
+        return False
+    if not all(is_text(value) for value in row.values() if isinstance(value, str)):
+        return False
+    nll, tokens, padded = (row.get(key) for key in ("nll", "tokens", "padded_nll"))
+    if nll is None:
+        return tokens is None and padded is None
+    if tokens is None or padded is None:
+        return False
+    # A sum of rounded numbers may be just below zero.
+    return bool(nll < LARGEST and -1e-3 <= padded <= nll + 1e-3 and 1 <= tokens < LARGEST)
 
 
 def predictions_of(asked: Consultations, answers: list[str]) -> list[Prediction]:
@@ -120,10 +140,13 @@ class Draft:
             if next(lines, None) != self.header:
                 return answers
             for line in lines:
-                # The last line of a killed run may be torn; what follows it comes from nobody.
-                if not line.endswith("\n"):
+                # The last line of a killed run may be torn; what follows such a line comes from nobody.
+                try:
+                    index, text, ended = json.loads(line if line.endswith("\n") else "")
+                except (TypeError, ValueError, RecursionError):
                     break
-                index, text, ended = json.loads(line)
+                if type(index) is not int or not is_text(text) or type(ended) is not bool:
+                    break
                 answers[index] = (text, ended)
         return answers
 
@@ -135,10 +158,6 @@ class Draft:
             begun.write_text(self.header + "".join(lines), encoding="utf-8")
         with self.file.open("a", encoding="utf-8") as file:
             yield DraftWriter(file)
-
-    def remove(self) -> None:
-        """Forget the draft."""
-        self.file.unlink(missing_ok=True)
 
 
 class DraftWriter:

@@ -6,6 +6,7 @@ import random
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from wenzhen.corpus.loading import load_split
 from wenzhen.corpus.schema import FACTS_FILE, question_text
@@ -62,15 +63,41 @@ class Background:
     facts: list[str] = field(default_factory=list)
 
 
-def load_background(dataset: Path, with_title: bool = False) -> Background:
+def load_background(dataset: Path, with_title: bool = False, needed: bool = True) -> Background:
     """Load the training split and the facts of a dataset folder.
+
+    Args:
+        dataset: the folder.
+        with_title: put the title before the question.
+        needed: whether it is an error that there is no training split to read.
 
     Raises:
         UsageError: the folder is no dataset of ours or a damaged one.
     """
-    file = dataset / FACTS_FILE
-    facts = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
-    return Background(split_consultations(dataset, "train", with_title), facts)
+    facts = read_facts(dataset / FACTS_FILE)
+    try:
+        return Background(split_consultations(dataset, "train", with_title), facts)
+    except UsageError:
+        if needed:
+            raise
+        return Background(None, facts)
+
+
+def read_facts(file: Path) -> list[str]:
+    """Read the phrases that count as facts; none where there is no such file.
+
+    Raises:
+        UsageError: it holds something else than a list of texts.
+    """
+    if not file.is_file():
+        return []
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file} is damaged: {error}; it must be a list of texts, or not be there") from error
+    if not isinstance(facts, list) or not all(isinstance(fact, str) and fact for fact in facts):
+        raise UsageError(f"{file} must be a JSON list of texts, or not be there")
+    return facts
 
 
 def select(asked: Consultations, department: str | None = None, limit: int | None = None) -> list[int]:
@@ -128,11 +155,11 @@ def read_file(file: Path) -> Consultations:
         raise UsageError(f"no file {file}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not UTF-8: byte {error.start} cannot be decoded") from error
-    is_json = file.suffix == ".jsonl"
+    is_json = file.suffix.lower() == ".jsonl"
     rows = [
         json_row(line, f"{file}, line {number}") if is_json else {"question": line}
         for number, line in enumerate(lines, 1)
-        if line.strip() or not is_json
+        if line.strip()
     ]
     for number, row in enumerate(rows, 1):
         if not row["question"].strip():
@@ -154,13 +181,17 @@ def json_row(line: str, place: str) -> dict[str, str]:
     """Read a line of a `.jsonl` file of questions; keys that mean nothing here are left out."""
     try:
         content = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{place} is not JSON: {error}") from error
     if not isinstance(content, dict) or "question" not in content:
         raise UsageError(f"{place} is no object with a question")
     row = {key: content[key] for key in ("id", "department", "question", "answer") if key in content}
     for key, value in row.items():
-        # Half a character, as JSON can spell it, is no text that a file could hold.
-        if not isinstance(value, str) or re.search("[\ud800-\udfff]", value):
+        if not is_text(value):
             raise UsageError(f"{place}: {key} must be a text, got {value!r}")
     return row
+
+
+def is_text(value: Any) -> bool:
+    """Tell whether a value is a text; half a character, as JSON can spell it, is none that a file could hold."""
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)

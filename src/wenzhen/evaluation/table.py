@@ -83,6 +83,8 @@ def metrics_table(metrics: Mapping[str, Any]) -> str:
     if metrics["departments"]:
         blocks += ["", *aligned(department_rows(metrics["departments"]))]
     blocks += ["", *leak_lines(metrics["near_duplicates"])]
+    if floors and not metrics["verdicts"]:
+        blocks.append("too few questions to say how sure anything is")
     if metrics["verdicts"]:
         measures = [name for name in MEASURES if metrics.get(name) is not None]
         blocks += [f"by the measures {', '.join(measures)}:", *(f"  {line}" for line in metrics["verdicts"])]
@@ -95,6 +97,7 @@ def title(metrics: Mapping[str, Any]) -> str:
     what += metrics["dataset"] if metrics["split"] == OWN_FILE else f"the {metrics['split']} split"
     what += f", {metrics['department']}" if metrics.get("department") else ""
     decoding = metrics.get("decoding") or {}
+    what = shown(what)
     return what + (f", answers by {decoding['description']}" if "description" in decoding else "")
 
 
@@ -134,13 +137,18 @@ def leak_lines(near_duplicates: Mapping[str, Mapping[str, Any]] | None) -> list[
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
     """Lay cells out in columns, the first to the left, the others to the right."""
-    table = list(rows)
+    table = [[shown(cell) for cell in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(*table, strict=True)]
     return [
         "  "
         + "  ".join(pad(cell, size, place > 0) for place, (cell, size) in enumerate(zip(row, widths, strict=True)))
         for row in table
     ]
+
+
+def shown(text: str) -> str:
+    """Return a text without what would break a line or command a terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def width(text: str) -> int:

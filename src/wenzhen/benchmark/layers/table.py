@@ -24,7 +24,7 @@ def layers_table(result: Mapping[str, Any]) -> str:
             "Exponents of time and of memory kept for the backward pass, as measured",
             "  table: the thesis' table 4.2 (n²·d, n·d², k·n·d²); counted: of all matrix products, or all that is "
             "kept, at the same sizes",
-            "  attention alone: scores, softmax and values in a fused kernel, no projections; written out: step by step",
+            "  attention alone: scores, softmax and values in one kernel, no projections; written out: step by step",
             f"  sizes: around the most operations a second, those with at least {settings['share']:.0%} as many",
             *exponent_lines(layers),
             "",
