@@ -205,7 +205,7 @@ def test_data_are_told_from_the_datasets_report(folder: Path, report: dict[str, 
         "stay on one side of the split. Asked for were 30% for test and 5% of the rest for validation; seed 42.",
         "were looked for by their form and masked, which does not find every one",
         f"all {report['splits']['train']} of the train split",
-        f"on 3 of the {report['splits']['test']} questions, drawn at random, of the test split of `dataset`.",
+        f"on 24 of the {report['splits']['test']} questions, drawn at random, of the test split of `dataset`.",
     ):
         assert sentence in text
     counts = " | ".join(map(str, report["splits"].values()))
