@@ -57,8 +57,6 @@ def test_the_table_tells_questions_floors_departments_leaks_and_verdicts() -> No
         "  rouge1_word  8.0000                       -",
         "  rougeL_char   31.25  30.00 to 32.50   16.00",
         "",
-        "  random: a random training answer",
-        "",
         "        questions    loss",
         "  内科      1,000  2.0000",
         "  外科        200  3.0000",

@@ -4,8 +4,6 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from wenzhen.evaluation.floors import FLOORS
-
 # What `metrics.json` calls the split of questions from a file of one's own.
 OWN_FILE = "file"
 # What decides whether one system beats another: the four that the public corpus' own results are told in, and where
@@ -78,8 +76,6 @@ def metrics_table(metrics: Mapping[str, Any]) -> str:
     floors = metrics["floors"]
     header = ["", "value", "95 % interval", *floors]
     blocks = [title(metrics), *aligned([header, *metric_rows(metrics)])]
-    if floors:
-        blocks += ["", *(f"  {name}: {meaning}" for name, meaning in FLOORS.items() if name in floors)]
     if metrics["departments"]:
         blocks += ["", *aligned(department_rows(metrics["departments"]))]
     blocks += ["", *leak_lines(metrics["near_duplicates"])]
