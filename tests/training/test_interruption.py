@@ -4,12 +4,22 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from wenzhen.training.interruption import Interruption, outlive_interruption
 
 
+@pytest.fixture
+def obeyed_ctrl_c() -> Iterator[None]:
+    """Have Ctrl-C do what it does in a terminal: a command in the background inherits that it does nothing."""
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, inherited)
+
+
+@pytest.mark.usefixtures("obeyed_ctrl_c")
 def test_the_first_signal_is_noted_and_a_second_ctrl_c_stops(capfd: pytest.CaptureFixture[str]) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     interruption = Interruption()
