@@ -118,19 +118,35 @@ def alone(folder: Path) -> Iterator[None]:
     Raises:
         UsageError: another one is.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        # Where a file system has no locks, nobody is kept out.
-        with suppress(OSError):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise UsageError(
-                    f"another process is at work in {as_text(folder)}; wait for its end, or name another output"
-                ) from error
+        descriptor = lock_folder(folder)
+    except BlockingIOError as error:
+        raise UsageError(
+            f"another process is at work in {as_text(folder)}; wait for its end, or name another output"
+        ) from error
+    try:
         yield
     finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def lock_folder(folder: Path) -> int | None:
+    """Lock a folder until the descriptor that is returned is closed; None where its file system has no locks.
+
+    Raises:
+        BlockingIOError: another process has locked it.
+        OSError: it cannot be opened.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
         os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise
+        return None
+    return descriptor
 
 
 @contextmanager

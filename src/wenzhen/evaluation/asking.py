@@ -23,6 +23,16 @@ WEIGHTS = (EXPORTED_WEIGHTS, "model.safetensors")
 DETERMINANTS = (*WEIGHTS, *MODEL_FILES, "shared_vocabulary.json", RECIPE_FILE)
 # Of sampling.
 SEED = 0
+# What `metrics.json` says of a [`Cost`].
+COSTS = (
+    "answers_per_second",
+    "characters_per_second",
+    "timed_answers",
+    "peak_memory_gb",
+    "parameters",
+    "size_mb",
+    "engine",
+)
 
 
 @dataclass(frozen=True)

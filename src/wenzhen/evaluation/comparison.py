@@ -152,9 +152,11 @@ class Comparison:
         return sorted(f"{key}: {value}" for key, value in metrics.items() if key.endswith("_signature"))
 
 
-def system_name(name: str) -> str:
-    """Return a model's name in tables, told apart from that of a floor."""
-    return f"{name} (model)" if name in FLOORS else name
+def system_name(name: str, taken: Sequence[str] = ()) -> str:
+    """Return a model's name in tables, told apart from those of the floors and from those that are taken."""
+    while name in FLOORS or name in taken:
+        name = f"{name} (model)"
+    return name
 
 
 def floor_predictions(training: Consultations | None, asked: Consultations) -> dict[str, list[Prediction]]:

@@ -12,11 +12,10 @@ from typing import Any
 from tqdm import tqdm
 
 from wenzhen.errors import RunError, UsageError
-from wenzhen.evaluation.asking import WEIGHTS, model_digest
-from wenzhen.evaluation.comparison import Comparison, Verdict, find_leaks, floor_predictions
+from wenzhen.evaluation.asking import COSTS, WEIGHTS, model_digest
+from wenzhen.evaluation.comparison import Comparison, Verdict, find_leaks, floor_predictions, system_name
 from wenzhen.evaluation.contest_folder import SYSTEMS, open_output, write_result
 from wenzhen.evaluation.evaluator import model_recipe
-from wenzhen.evaluation.floors import FLOORS
 from wenzhen.evaluation.predictions import Prediction, read_predictions
 from wenzhen.evaluation.questions import Background, Consultations, load_background, select, split_consultations
 from wenzhen.evaluation.scores import Scores
@@ -24,18 +23,6 @@ from wenzhen.evaluation.table import leak_lines
 from wenzhen.folders import alone, as_text
 from wenzhen.models import METRICS_FILE, PREDICTIONS_FILE, TRAINING_TIME
 from wenzhen.recipe import Recipe
-
-# What a model's own evaluation says of it that its answers do not.
-COSTS = (
-    "decoding",
-    "answers_per_second",
-    "characters_per_second",
-    "timed_answers",
-    "peak_memory_gb",
-    "parameters",
-    "size_mb",
-    "engine",
-)
 
 
 @dataclass(frozen=True)
@@ -71,9 +58,7 @@ def contenders_of(models: dict[str, Path], decodings: Sequence[str]) -> list[Con
     for name, folder in models.items():
         for way in ways:
             own = name if len(ways) == 1 else f"{name} · {way}"
-            # A floor, or another model, may have the name already.
-            while own in FLOORS or own in [contender.name for contender in contenders]:
-                own = f"{own} (model)"
+            own = system_name(own, [contender.name for contender in contenders])
             contenders.append(Contender(own, folder, way))
     return contenders
 
@@ -147,7 +132,8 @@ def compare_alone(
     for contender in contenders:
         own = run_contender(contender, output, options)
         costs[contender.name] = {
-            **{key: own.get(key) for key in COSTS},
+            # What a model's own evaluation says of it that its answers do not.
+            **{key: own.get(key) for key in ("decoding", *COSTS)},
             "way": own["decoding"]["description"],
             "network": recipes[contender.name].model.family,
             "training_seconds": training_seconds(contender.folder),

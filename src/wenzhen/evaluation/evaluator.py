@@ -11,7 +11,7 @@ from wenzhen.answering.decoding import Decoding, describe
 from wenzhen.answering.engines import load_engine
 from wenzhen.corpus.loading import split_leakage
 from wenzhen.errors import UsageError
-from wenzhen.evaluation.asking import ask
+from wenzhen.evaluation.asking import COSTS, ask
 from wenzhen.evaluation.comparison import Comparison, find_leaks, floor_predictions, system_name
 from wenzhen.evaluation.predictions import Prediction, consultations_of, read_predictions, write_predictions
 from wenzhen.evaluation.questions import Background, load_background, read_file, select, split_consultations
@@ -31,13 +31,7 @@ CIRCUMSTANCES = (
     "department",
     "limit",
     "decoding",
-    "answers_per_second",
-    "characters_per_second",
-    "timed_answers",
-    "peak_memory_gb",
-    "parameters",
-    "size_mb",
-    "engine",
+    *COSTS,
 )
 
 
@@ -91,9 +85,6 @@ def evaluate_model(
     circumstances |= {"department": department, "limit": limit, "dataset_folder": str(place.resolve())}
     output.mkdir(parents=True, exist_ok=True)
     draft = output / PARTIAL_PREDICTIONS
-    with alone(output):
-        predictions, cost = ask(engine, folder, recipe, asked, decoding, batch_size, draft)
-        write_predictions(predictions, output / PREDICTIONS_FILE)
     used = engine.generation_config(decoding)
     circumstances["decoding"] = {
         "num_beams": used.num_beams or 1,
@@ -101,9 +92,13 @@ def evaluate_model(
         "description": describe(used),
     }
     circumstances["with_title"] = with_title
-    metrics = measure(name_of(folder), predictions, background, circumstances | cost.as_metrics(), floors)
-    write_metrics(metrics, output)
-    draft.unlink(missing_ok=True)
+    # To the end: predictions and metrics of one folder belong together.
+    with alone(output):
+        predictions, cost = ask(engine, folder, recipe, asked, decoding, batch_size, draft)
+        write_predictions(predictions, output / PREDICTIONS_FILE)
+        metrics = measure(name_of(folder), predictions, background, circumstances | cost.as_metrics(), floors)
+        write_metrics(metrics, output)
+        draft.unlink(missing_ok=True)
     return metrics
 
 
@@ -121,7 +116,8 @@ def evaluate_predictions(
     Args:
         file: a `predictions.jsonl`.
         output: folder for `metrics.json`; None to write none.
-        dataset: whose training split and facts are looked up; None for that of a recipe beside the file, if any.
+        dataset: whose training split and facts are looked up; None for the one that a `metrics.json` beside the
+            file names, if there is one.
         department, limit, floors: as [`evaluate_model`] takes them.
 
     Raises:

@@ -4,7 +4,6 @@ The lock is the folder's own, not that of a file in it: nothing is left behind, 
 the process ends.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 
 from wenzhen.errors import UsageError
+from wenzhen.folders import lock_folder
 
 # The open folders that this process has locked.
 LOCKED: list[int] = []
@@ -57,18 +57,14 @@ def take(folder: Path) -> int | None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = lock_folder(folder)
+    except BlockingIOError:
+        raise
     except OSError:
         # What is wrong with it is said where it is looked into.
         return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        if isinstance(error, BlockingIOError):
-            raise
-        return None
-    LOCKED.append(descriptor)
+    if descriptor is not None:
+        LOCKED.append(descriptor)
     return descriptor
 
 

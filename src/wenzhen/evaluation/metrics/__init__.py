@@ -28,7 +28,6 @@ __all__ = [
     "Repetitive",
     "SumMetric",
     "WordRouge",
-    "answer_metrics",
     "is_repetitive",
     "make_metrics",
 ]
@@ -49,13 +48,3 @@ def make_metrics(facts: Sequence[str]) -> list[AnswerMetric]:
         FactRecall(facts),
         CharacterDistinct(),
     ]
-
-
-def answer_metrics(
-    predictions: Sequence[str], references: Sequence[str], facts: Sequence[str]
-) -> dict[str, float | str | None]:
-    """Compute every metric over texts; `fact_recall` is None where there are no facts."""
-    results: dict[str, float | str | None] = {}
-    for metric in make_metrics(facts):
-        results |= metric.compute(predictions=predictions, references=references)
-    return results
