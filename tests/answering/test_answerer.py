@@ -1,16 +1,23 @@
 """Questions in, answers out: the engine's batches and streams, and what the answerer refuses."""
 
 import json
+import math
 import shutil
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import torch
 
-from wenzhen.answering.answerer import NOTICE, Answerer
+from wenzhen.answering.answer import NOT_COVERED, NOTICE, UNSURE, Answer, Confidence
+from wenzhen.answering.answerer import Answerer
 from wenzhen.answering.decoding import DECODINGS, Decoding, decoding_named
 from wenzhen.answering.engines.pytorch import PyTorchEngine
+from wenzhen.answering.evidence import Evidence
+from wenzhen.answering.safety import SafetyNotice, SafetyRules
 from wenzhen.errors import UsageError
+from wenzhen.models.digest import model_digest
 
 QUESTIONS = ["高血压平时要注意什么？", "孩子3岁，这几天被诊断为手足口病。什么情况下要去医院？", "痔疮有什么症状？"]
 
@@ -20,19 +27,114 @@ def answerer(model_folder: Path) -> Answerer:
     return Answerer(model_folder)
 
 
+def timeless(answer: Answer) -> dict[str, object]:
+    """Return an answer without its time, its probability apart, which batches round differently."""
+    row = asdict(answer) | {"seconds": 0}
+    if row["confidence"]:
+        row["confidence"]["probability"] = pytest.approx(row["confidence"]["probability"], rel=1e-4)
+    return row
+
+
 def test_batch_answers_are_those_of_each_question_alone(answerer: Answerer) -> None:
     together = dict(answerer.answer_all(QUESTIONS))
-    assert [together[index] for index in range(3)] == [answerer.answer(question) for question in QUESTIONS]
+    for index, question in enumerate(QUESTIONS):
+        assert asdict(together[index]) | {"seconds": 0} == timeless(answerer.answer(question))
     assert all(answer.notice == NOTICE for answer in together.values())
 
 
 @pytest.mark.parametrize("name", ["greedy", "beam"])
-def test_stream_ends_in_the_answer(answerer: Answerer, name: str) -> None:
+def test_stream_grows_into_the_answer(answerer: Answerer, name: str) -> None:
     decoding = DECODINGS[name]
     parts = list(answerer.stream(QUESTIONS[0], decoding))
-    assert parts[-1] == answerer.answer(QUESTIONS[0], decoding).text
-    assert all(later.startswith(earlier) for earlier, later in pairwise(parts))
-    assert len(parts) > 5 if name == "greedy" else len(parts) == 1
+    assert parts[0].text == ""
+    assert asdict(parts[-1]) | {"seconds": 0} == timeless(answerer.answer(QUESTIONS[0], decoding))
+    assert all(later.text.startswith(earlier.text) for earlier, later in pairwise(parts))
+    assert all(earlier.seconds <= later.seconds for earlier, later in pairwise(parts))
+    assert all(part.confidence is None for part in parts[:-1])
+    assert len(parts) > 5 if name == "greedy" else len(parts) == 3
+
+
+def test_an_answer_says_what_wrote_it_and_how(answerer: Answerer, model_folder: Path) -> None:
+    answer = answerer.answer(QUESTIONS[0], DECODINGS["beam"])
+    assert (answer.engine, answer.decoding, answer.model) == ("PyTorch", "4 beams, α 0.75", model_folder.name)
+    assert answer.revision == model_digest(model_folder)[:12]
+    assert (answer.safety, answer.department, answer.evidence, answer.caveat) == (None, None, (), "")
+
+
+def test_probability_is_the_geometric_mean_over_the_tokens(answerer: Answerer) -> None:
+    engine = answerer.engine
+    answer = answerer.answer(QUESTIONS[0], DECODINGS["greedy"])
+    ids = engine.encode([QUESTIONS[0]])
+    with torch.inference_mode():
+        labels = engine.tokenizer(text_target=answer.text, return_tensors="pt")["input_ids"][:, : engine.default_generation_config.max_new_tokens]
+        logits = engine.model(**ids, labels=labels).logits
+        loss = torch.nn.functional.cross_entropy(logits[0], labels[0])
+    assert answer.confidence.similarity is None
+    assert answer.confidence.probability == pytest.approx(math.exp(-loss), rel=1e-4)
+
+
+class Rules(SafetyRules):
+    """Rules that take one question and let no digit pass."""
+
+    def check_question(self, question: str) -> SafetyNotice | None:
+        if "胸痛" not in question:
+            return None
+        return SafetyNotice("test", "heart", "胸痛", "请立即拨打120。", "Call 120.", ("胸痛",), "0")
+
+
+class Index:
+    """An index in which every question is as near as it is told."""
+
+    least_similarity = 0.5
+    least_probability = None
+
+    def __init__(self, similarity: float) -> None:
+        self.found = [Evidence("1", "内科", "血压高怎么办？", "少吃盐。", similarity)]
+
+    def search(self, question: str, count: int) -> list[Evidence]:
+        return self.found[:count]
+
+
+@pytest.fixture
+def silent(answerer: Answerer, model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Answerer:
+    """Return an answerer with rules and an index, whose engine must not write."""
+    alert = Answerer(model_folder, rules=Rules())
+    for method in ("generate", "stream"):
+        monkeypatch.setattr(alert.engine, method, lambda *_: pytest.fail("something was generated"))
+    return alert
+
+
+def test_an_emergency_is_answered_before_anything_is_generated(silent: Answerer) -> None:
+    silent.evidence = Index(0.9)
+    (streamed,) = silent.stream("我胸痛")
+    for answer in (streamed, dict(silent.answer_all(["我胸痛"]))[0]):
+        assert (answer.text, answer.safety.advice) == ("", "请立即拨打120。")
+        assert (answer.evidence, answer.confidence, answer.department) == ((), None, None)
+
+
+def test_what_the_corpus_does_not_cover_gets_the_honest_sentence(silent: Answerer) -> None:
+    silent.evidence = Index(0.4)
+    (streamed,) = silent.stream("股票会涨吗？")
+    for answer in (streamed, dict(silent.answer_all(["股票会涨吗？"]))[0]):
+        assert (answer.text, answer.caveat) == ("", NOT_COVERED)
+        assert answer.confidence == Confidence(0.4, None)
+
+
+def test_an_improbable_answer_is_marked(answerer: Answerer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answerer, "evidence", index := Index(0.6))
+    assert answerer.answer(QUESTIONS[0]).caveat == ""
+    index.least_probability = 1.0
+    answer = answerer.answer(QUESTIONS[0])
+    assert answer.caveat == UNSURE
+    assert answer.text
+    assert answer.evidence == tuple(index.found)
+
+
+def test_a_batch_keeps_numbers_whatever_takes_the_questions(answerer: Answerer, model_folder: Path) -> None:
+    mixed = Answerer(model_folder, rules=Rules())
+    answers = dict(mixed.answer_all([QUESTIONS[0], "我胸痛", QUESTIONS[1]]))
+    assert [answers[n].question for n in range(3)] == [QUESTIONS[0], "我胸痛", QUESTIONS[1]]
+    assert [bool(answers[n].text) for n in range(3)] == [True, False, True]
 
 
 def test_leaving_a_stream_early_stops_the_writing(answerer: Answerer) -> None:

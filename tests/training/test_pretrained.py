@@ -231,8 +231,9 @@ def test_what_cannot_be_begun_with_is_refused(fine_tuning: MakeRecipe, source: P
         assert not (tmp_path / "tuned").exists()
         return str(error.value)
 
-    assert "there is no folder nowhere/model, and the Hub's model" in refusal("nowhere/model")
-    assert f"there is no folder {tmp_path / 'nothing'}, and no model on the Hub has" in refusal(tmp_path / "nothing")
+    assert "no model folder nowhere/model; " in refusal("nowhere/model")
+    assert "nor can the Hub's model of that name be fetched" in refusal("nowhere/model")
+    assert f"no model folder {tmp_path / 'nothing'}; make one with" in refusal(tmp_path / "nothing")
     assert "choose one" in refusal(source, "model.word_vectors=vectors.txt")
     assert "holds the model to begin with; name another" in refusal(source, f"output={source}")
     assert "holds the model to begin with" in refusal(source / "checkpoints/checkpoint-4", f"output={source}")

@@ -1,29 +1,32 @@
-"""One path from a question to an answer, for the command line, the demo and batches."""
+"""One path from a question to an answer, for the command line, the demo, files of questions and programs.
 
+normalize → safety → evidence → generate → check → answer: a question that a safety rule takes gets no generated text,
+nor does one that the indexed consultations do not cover.
+"""
+
+import math
+import time
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
-from wenzhen.answering.decoding import Decoding
+from wenzhen.answering.answer import NOT_COVERED, UNSURE, Answer, Confidence
+from wenzhen.answering.decoding import Decoding, describe
+from wenzhen.answering.departments import DepartmentGuesser
 from wenzhen.answering.engines import load_engine
+from wenzhen.answering.evidence import EvidenceIndex
+from wenzhen.answering.safety import SafetyRules
 from wenzhen.errors import UsageError
+from wenzhen.folders import name_of
+from wenzhen.models import DEPARTMENTS, EVIDENCE
+from wenzhen.models.digest import model_digest
 
-NOTICE = "以上内容由机器生成，可能有错，不是医生的诊断或处方；不适请就医，紧急情况请拨打120。"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer. `notice` belongs beside `text` wherever it is shown; `ended` is off where the length limit cut it.
-
-    `unknown` holds the question's characters that the model has never seen: it answers as if they were not there.
-    """
-
-    question: str
-    text: str
-    ended: bool
-    unknown: str
-    notice: str = NOTICE
+# Digits of a model's hash, enough to tell a handful of models apart.
+REVISION_LENGTH = 12
+# Consultations beside an answer.
+EVIDENCE_COUNT = 3
 
 
 def without_controls(text: str, keep: str = "") -> str:
@@ -33,17 +36,27 @@ def without_controls(text: str, keep: str = "") -> str:
 
 
 class Answerer:
-    """Answers questions with the model of a folder.
+    """Answers questions with the model of a folder, and with the index and the classifier that it holds, if it does.
 
     Args:
         folder: a model folder.
+        rules: of safety; None for the project's own.
+        with_evidence: look for evidence, where the folder has an index.
 
     Raises:
-        UsageError: the folder is none.
+        UsageError: the folder holds no model, or something damaged.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rules: SafetyRules | None = None, with_evidence: bool = True) -> None:
         self.engine = load_engine(folder)
+        self.rules = rules or SafetyRules()
+        indexed = with_evidence and (folder / EVIDENCE).is_dir()
+        self.evidence = EvidenceIndex(folder / EVIDENCE) if indexed else None
+        classified = (folder / DEPARTMENTS).is_dir()
+        self.departments = DepartmentGuesser(folder / DEPARTMENTS) if classified else None
+        self.folder = folder
+        self.name = name_of(folder)
+        self.revision = model_digest(folder)[:REVISION_LENGTH]
 
     def normalize(self, question: str) -> str:
         """Return the question without control characters and surrounding white space.
@@ -61,7 +74,7 @@ class Answerer:
         return text
 
     def answer(self, question: str, decoding: Decoding | None = None) -> Answer:
-        """Answer one question; `decoding` None is the model's own.
+        """Answer one question; `decoding` None is the model's own way.
 
         Raises:
             UsageError: see [`normalize`].
@@ -69,19 +82,115 @@ class Answerer:
         ((_, answer),) = self.answer_all([self.normalize(question)], decoding)
         return answer
 
-    def answer_all(self, questions: list[str], decoding: Decoding | None = None) -> Iterator[tuple[int, Answer]]:
-        """Yield the number and the answer of each of several normalized questions, in any order."""
-        for index, generated in self.engine.generate(questions, decoding):
-            unknown = self.engine.unknown_characters(questions[index])
-            yield index, Answer(questions[index], generated.text, generated.ended, unknown)
+    def answer_all(self, questions: Sequence[str], decoding: Decoding | None = None) -> Iterator[tuple[int, Answer]]:
+        """Yield the number and the answer of each of several normalized questions, in any order.
 
-    def stream(self, question: str, decoding: Decoding | None = None) -> Iterator[str]:
-        """Yield the growing answer to one question.
+        An answer's `seconds` are those until its batch was written, shared evenly among the questions.
+        """
+        start = time.perf_counter()
+        answers = [self.begin(question, decoding) for question in questions]
+        asked = [index for index, answer in enumerate(answers) if self.is_open(answer)]
+        if asked:
+            texts = [questions[index] for index in asked]
+            written = dict(self.engine.generate(texts, decoding))
+            probabilities = self.probabilities(texts, [written[number].text for number in range(len(texts))])
+            for number, (index, probability) in enumerate(zip(asked, probabilities, strict=True)):
+                answers[index] = self.finish(answers[index], written[number].text, written[number].ended, probability)
+        seconds = (time.perf_counter() - start) / max(len(answers), 1)
+        for index, answer in enumerate(answers):
+            yield index, replace(answer, seconds=seconds)
+
+    def stream(self, question: str, decoding: Decoding | None = None) -> Iterator[Answer]:
+        """Yield the answer as it grows: first what is known before a word is written, last the whole of it.
 
         Raises:
             UsageError: see [`normalize`]; raised before anything is generated.
         """
-        text = ""
-        for piece in self.engine.stream(self.normalize(question), decoding):
-            text += piece
-            yield text
+        start = time.perf_counter()
+        text = self.normalize(question)
+        draft = self.begin(text, decoding)
+        yield replace(draft, seconds=time.perf_counter() - start)
+        if not self.is_open(draft):
+            return
+        pieces: list[str] = []
+        shown = ""
+        # A reader who leaves early must not keep the model writing.
+        with (
+            closing(overheard(self.engine.stream(text, decoding), pieces)) as heard,
+            closing(self.rules.check_stream(heard)) as checked,
+        ):
+            for piece in checked:
+                shown += piece
+                yield replace(draft, text=shown, seconds=time.perf_counter() - start)
+        written = "".join(pieces)
+        (probability,) = self.probabilities([text], [written])
+        answer = self.finish(draft, written, self.has_ended(written, decoding), probability)
+        yield replace(answer, seconds=time.perf_counter() - start)
+
+    def begin(self, question: str, decoding: Decoding | None) -> Answer:
+        """Return all that is known of a normalized question's answer before a word of it is written."""
+        answer = Answer(
+            question=question,
+            unknown=self.engine.unknown_characters(question),
+            decoding=describe(self.engine.generation_config(decoding)),
+            engine=self.engine.name,
+            model=self.name,
+            revision=self.revision,
+        )
+        if notice := self.rules.check_question(question):
+            return replace(answer, safety=notice)
+        if self.departments:
+            answer = replace(answer, department=self.departments.guess([question])[0])
+        if not self.evidence:
+            return answer
+        evidence = tuple(self.evidence.search(question, EVIDENCE_COUNT))
+        similarity = evidence[0].similarity if evidence else 0.0
+        covered = similarity >= self.evidence.least_similarity
+        return replace(
+            answer,
+            evidence=evidence,
+            confidence=Confidence(similarity, None),
+            caveat="" if covered else NOT_COVERED,
+        )
+
+    def is_open(self, draft: Answer) -> bool:
+        """Tell whether an answer that has begun is to be written by the model."""
+        return draft.safety is None and not draft.caveat
+
+    def finish(self, draft: Answer, text: str, ended: bool, probability: float | None) -> Answer:
+        """Return the answer with the model's text, checked, and how much speaks for it."""
+        checked = self.rules.check_answer(text)
+        least = self.evidence.least_probability if self.evidence else None
+        unsure = least is not None and probability is not None and probability < least
+        return replace(
+            draft,
+            text=checked.text,
+            findings=checked.findings,
+            ended=ended,
+            confidence=Confidence(draft.confidence.similarity if draft.confidence else None, probability),
+            caveat=UNSURE if unsure else "",
+        )
+
+    def probabilities(self, questions: list[str], texts: list[str]) -> list[float | None]:
+        """Return how probable the model finds answers, the geometric mean over the tokens of each; None for empty
+        ones."""
+        written = [number for number, text in enumerate(texts) if text]
+        longest = int(self.engine.default_generation_config.max_new_tokens)
+        statistics = self.engine.score(
+            [questions[n] for n in written], [texts[n] for n in written], longest, progress=False
+        )
+        found = dict(zip(written, statistics, strict=True))
+        return [math.exp(-found[n][0] / found[n][1]) if n in found else None for n in range(len(texts))]
+
+    def has_ended(self, text: str, decoding: Decoding | None) -> bool:
+        """Tell whether a streamed answer is shorter than the limit at which it would have been cut."""
+        limit = int(self.engine.generation_config(decoding).max_new_tokens)
+        return self.engine.question_length(text) < limit
+
+
+def overheard(pieces: Generator[str, None, None], heard: list[str]) -> Generator[str, None, None]:
+    """Yield pieces, noting each."""
+    with closing(pieces):
+        for piece in pieces:
+            heard.append(piece)
+            yield piece

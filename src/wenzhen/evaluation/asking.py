@@ -1,6 +1,5 @@
 """Asking a model: its answers to questions, how probable it finds the real ones, and what that took."""
 
-import hashlib
 import resource
 import sys
 import time
@@ -15,12 +14,9 @@ from wenzhen.answering.decoding import Decoding
 from wenzhen.answering.engines import Engine
 from wenzhen.evaluation.predictions import Draft, Prediction, predictions_of
 from wenzhen.evaluation.questions import Consultations
-from wenzhen.models import EXPORTED_WEIGHTS, MODEL_FILES
-from wenzhen.recipe import RECIPE_FILE, Recipe
+from wenzhen.models.digest import WEIGHTS, model_digest
+from wenzhen.recipe import Recipe
 
-WEIGHTS = (EXPORTED_WEIGHTS, "model.safetensors")
-# What else a model's answers depend on, and how its recipe has it asked.
-DETERMINANTS = (*WEIGHTS, *MODEL_FILES, "shared_vocabulary.json", RECIPE_FILE)
 # Of sampling.
 SEED = 0
 # What `metrics.json` says of a [`Cost`].
@@ -139,16 +135,6 @@ def draft_key(engine: Engine, folder: Path, asked: Consultations, decoding: Deco
     settings = engine.generation_config(decoding).to_diff_dict()
     settings.pop("transformers_version", None)
     return {"model": model_digest(folder), "questions": asked.fingerprint, "decoding": settings}
-
-
-def model_digest(folder: Path) -> str:
-    """Return a hash of all files that a model's answers depend on."""
-    whole = hashlib.sha256()
-    for name in dict.fromkeys(DETERMINANTS):
-        if (folder / name).is_file():
-            with (folder / name).open("rb") as file:
-                whole.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()
 
 
 def peak_memory() -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from wenzhen.errors import RunError, UsageError
-from wenzhen.evaluation.asking import COSTS, WEIGHTS, model_digest
+from wenzhen.evaluation.asking import COSTS
 from wenzhen.evaluation.comparison import Comparison, Verdict, find_leaks, floor_predictions, system_name
 from wenzhen.evaluation.contest_folder import SYSTEMS, open_output, write_result
 from wenzhen.evaluation.evaluator import model_recipe
@@ -22,6 +22,7 @@ from wenzhen.evaluation.scores import Scores
 from wenzhen.evaluation.table import leak_lines
 from wenzhen.folders import alone, as_text
 from wenzhen.models import METRICS_FILE, PREDICTIONS_FILE, TRAINING_TIME
+from wenzhen.models.digest import WEIGHTS, model_digest
 from wenzhen.recipe import Recipe
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from wenzhen.answering.answerer import NOTICE
+from wenzhen.answering.answer import NOTICE
 from wenzhen.evaluation.comparison import CONFIDENCE
 from wenzhen.evaluation.contest_folder import FIGURES, REPORT_MARKDOWN, REPORT_PAGE
 from wenzhen.evaluation.floors import FLOORS

@@ -19,3 +19,6 @@ PARTIAL_PREDICTIONS = "predictions.partial.jsonl"
 CHECKPOINTS = "checkpoints"
 # The folder inside it that TensorBoard reads.
 TENSORBOARD = "tensorboard"
+# Folders inside it that answers are given with: an index of consultations, and a classifier that guesses departments.
+EVIDENCE = "evidence"
+DEPARTMENTS = "departments"

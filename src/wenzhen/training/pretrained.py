@@ -3,18 +3,16 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HFValidationError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from wenzhen.errors import UsageError
 from wenzhen.models import MODEL_FILES
 from wenzhen.models.families import family_of
 from wenzhen.models.loading import check_files, load_model
+from wenzhen.models.locating import find_model
 from wenzhen.recipe import Recipe, shape_settings
 from wenzhen.tokenization import load_tokenizer
 from wenzhen.tokenization.folder import token_texts
@@ -42,7 +40,7 @@ def load_pretrained(name: str) -> Pretrained:
     Raises:
         UsageError: there is none, it is damaged, or of none of our families.
     """
-    folder = Path(name) if Path(name).exists() else fetch(name)
+    folder = find_model(name, MODEL_FILES)
     check_files(folder, MODEL_FILES)
     model = load_model(folder, torch.float32)
     tokenizer = load_tokenizer(folder)
@@ -51,24 +49,6 @@ def load_pretrained(name: str) -> Pretrained:
             f"the tokenizer in {folder} has {len(tokenizer):,} tokens, its model {model.config.vocab_size:,}"
         )
     return Pretrained(name, model, tokenizer)
-
-
-def fetch(name: str) -> Path:
-    """Fetch a model's files from the Hub, its code left out, or take them from the cache.
-
-    Raises:
-        UsageError: there is no such model, or it cannot be fetched.
-    """
-    try:
-        return Path(snapshot_download(name, allow_patterns=list(MODEL_FILES)))
-    except HFValidationError as error:
-        raise UsageError(f"model.from: there is no folder {name}, and no model on the Hub has such a name") from error
-    # An HTTP library's own errors come through.
-    except Exception as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise UsageError(
-            f"model.from: there is no folder {name}, and the Hub's model of that name cannot be fetched: {reason}"
-        ) from error
 
 
 def adopt_shape(recipe: Recipe, shape: Mapping[str, Any]) -> Recipe:

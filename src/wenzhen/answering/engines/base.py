@@ -152,7 +152,7 @@ class Engine(ABC):
         for index, tokens in zip(order, answers, strict=True):
             yield index, Generated(self.text(tokens), self.tokenizer.eos_token_id in tokens[-1:])
 
-    def stream(self, question: str, decoding: Decoding | None = None) -> Iterator[str]:
+    def stream(self, question: str, decoding: Decoding | None = None) -> Generator[str, None, None]:
         """Yield the answer in pieces as it is written; beam search, which rewrites its answer, gives one piece."""
         config = self.generation_config(decoding)
         if (config.num_beams or 1) > 1:
@@ -174,7 +174,12 @@ class Engine(ABC):
             yield rest
 
     def score(
-        self, questions: list[str], answers: list[str], max_answer_length: int, batch_size: int = 64
+        self,
+        questions: list[str],
+        answers: list[str],
+        max_answer_length: int,
+        batch_size: int = 64,
+        progress: bool = True,
     ) -> NDArray[np.float64]:
         """Measure how probable given answers are.
 
@@ -183,6 +188,7 @@ class Engine(ABC):
             answers: one for each question.
             max_answer_length: in tokens; the rest of an answer is not measured.
             batch_size: pairs at a time at most.
+            progress: show it, where there is a terminal.
 
         Returns:
             `[answers, 3]`, see [`wenzhen.models.likelihood.likelihood_statistics`].
@@ -192,8 +198,8 @@ class Engine(ABC):
         order = sorted(range(len(labels)), key=lambda index: -len(labels[index]))
         rows = self.log_probabilities([inputs[i] for i in order], [labels[i] for i in order], batch_size)
         statistics = np.empty((len(labels), 3))
-        progress = tqdm(rows, total=len(order), desc="scoring", unit=" answers", disable=None)
-        for index, row in zip(order, progress, strict=True):
+        shown = tqdm(rows, total=len(order), desc="scoring", unit=" answers", disable=None if progress else True)
+        for index, row in zip(order, shown, strict=True):
             statistics[index] = -row.sum(), len(row), -row[:PADDED_LENGTH].sum()
         return statistics
 

@@ -1,0 +1,66 @@
+"""The answer object: all that is said in reply to a question, and all that it rests on."""
+
+from dataclasses import dataclass
+
+from wenzhen.answering.departments import DepartmentGuess
+from wenzhen.answering.evidence import Evidence
+from wenzhen.answering.safety import Finding, SafetyNotice
+
+NOTICE = "以上内容由机器生成，可能有错，不是医生的诊断或处方；不适请就医，紧急情况请拨打120。"
+NOT_COVERED = "语料库里没有与这个问题相近的问诊，模型没有依据可答。请把症状说得更具体，或直接咨询医生。"
+UNSURE = "模型对这个回答没有把握，请以下面的真实问诊和医生的意见为准。"
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """How much speaks for an answer.
+
+    Attributes:
+        similarity: of the nearest consultation, 0 to 1; None without evidence.
+        probability: of the generated answer, the geometric mean over its tokens; None where nothing was generated.
+    """
+
+    similarity: float | None
+    probability: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reply to one question.
+
+    Attributes:
+        question: as the model reads it.
+        text: what the model wrote and the rules let pass; empty where a rule answered, or the corpus does not cover
+            the question.
+        ended: whether the model ended by itself, rather than at the length limit.
+        unknown: the question's characters that the model has never seen: it answers as if they were not there.
+        safety: where the question tells of an emergency, what to do; nothing is generated then.
+        findings: what the rules marked or withheld in the text.
+        department: that the question seems to belong to; None without a classifier.
+        evidence: the nearest consultations of the training data, the nearest first.
+        confidence: how much speaks for the answer; None while it is being written, and in an emergency.
+        caveat: what a reader should know before the text, empty where there is nothing.
+        decoding: how the text was written, in words.
+        engine: what computed it.
+        model: the name of the model's folder.
+        revision: a hash of all that the model's answers depend on.
+        seconds: from the question to here.
+        notice: belongs beside the text wherever it is shown.
+    """
+
+    question: str
+    text: str = ""
+    ended: bool = False
+    unknown: str = ""
+    safety: SafetyNotice | None = None
+    findings: tuple[Finding, ...] = ()
+    department: DepartmentGuess | None = None
+    evidence: tuple[Evidence, ...] = ()
+    confidence: Confidence | None = None
+    caveat: str = ""
+    decoding: str = ""
+    engine: str = ""
+    model: str = ""
+    revision: str = ""
+    seconds: float = 0.0
+    notice: str = NOTICE
