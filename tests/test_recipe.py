@@ -36,6 +36,7 @@ def test_there_are_recipes():
         "fast",
         "quickstart",
         "quickstart-convolutional",
+        "quickstart-departments",
         "quickstart-recurrent",
         "quickstart-recurrent-plain",
         "thesis-bs32",

@@ -47,6 +47,9 @@ def _register_models(modeling: ModuleType) -> None:
     )
     auto.AutoModel.register(configuration, model)
     auto.AutoModelForSeq2SeqLM.register(configuration, conditional)
+    classifier = getattr(modeling, f"{prefix}ForSequenceClassification", None)
+    if classifier:
+        auto.AutoModelForSequenceClassification.register(configuration, classifier)
 
 
 _AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {

@@ -17,6 +17,7 @@ from wenzhen.errors import UsageError
 
 RECIPE_FILE = "recipe.yaml"
 FAMILIES = ("transformer", "recurrent", "convolutional")
+TASKS = ("answer", "department")
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ SHARE = Bounds(minimum=0, below=1)
 SEED = Bounds(minimum=0, below=2**32)
 TRANSFORMER = ("transformer",)
 RECURRENT = ("recurrent",)
+ANSWER = ("answer",)
 
 
 def setting(
@@ -70,12 +72,16 @@ def setting(
     default: Any = dataclasses.MISSING,
     bounds: Bounds | None = None,
     families: tuple[str, ...] = FAMILIES,
+    tasks: tuple[str, ...] = TASKS,
 ) -> Any:
-    """Define a setting by its meaning, its default (none: it must be given), its bounds and the networks that have
-    it."""
+    """Define a setting by its meaning, its default (none: it must be given), its bounds, and the networks and tasks
+    that have it."""
     if families != FAMILIES:
         meaning = f"({', '.join(families)}) {meaning}"
-    return field(default=default, metadata={"meaning": meaning, "bounds": bounds, "families": families})
+    if tasks != TASKS:
+        meaning = f"(task {', '.join(tasks)}) {meaning}"
+    metadata = {"meaning": meaning, "bounds": bounds, "families": families, "tasks": tasks}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(kw_only=True)
@@ -91,7 +97,7 @@ class Data:
     )
     max_question_length: int = setting("longest question in tokens; the rest is cut off", 256, Bounds(minimum=2))
     max_answer_length: int = setting(
-        "longest answer in tokens; the rest is cut off, and not taught as an end", 512, Bounds(minimum=2)
+        "longest answer in tokens; the rest is cut off, and not taught as an end", 512, Bounds(minimum=2), tasks=ANSWER
     )
 
 
@@ -102,7 +108,7 @@ class Model:
     family: Literal["transformer", "recurrent", "convolutional"] = setting("which network", "transformer")
     d_model: int = setting("width of every layer's output", 512, Bounds(minimum=2))
     encoder_layers: int = setting("layers of the encoder", 6, COUNT)
-    decoder_layers: int = setting("layers of the decoder", 6, COUNT)
+    decoder_layers: int = setting("layers of the decoder", 6, COUNT, tasks=ANSWER)
     attention_heads: int = setting("heads of every attention", 8, COUNT, TRANSFORMER)
     d_ff: int = setting("inner width of the feed-forward sublayers", 2048, COUNT, TRANSFORMER)
     activation_function: Literal["relu", "gelu", "silu"] = setting(
@@ -125,8 +131,12 @@ class Model:
     kernel_size: int = setting(
         "tokens that a convolution sees; odd", 3, Bounds(minimum=1, maximum=255), ("convolutional",)
     )
-    tie_word_embeddings: bool = setting("one embedding for encoder, decoder and output, or one for each", True)
-    word_vectors: str | None = setting("file of vectors (word2vec's text format) that the embeddings start with", None)
+    tie_word_embeddings: bool = setting(
+        "one embedding for encoder, decoder and output, or one for each", True, tasks=ANSWER
+    )
+    word_vectors: str | None = setting(
+        "file of vectors (word2vec's text format) that the embeddings start with", None, tasks=ANSWER
+    )
     from_: str | None = setting(
         "trained model to begin with, a folder or OWNER/NAME on the Hub: the shape is its own, and need not be given",
         None,
@@ -187,12 +197,14 @@ class Training:
 class Generation:
     """How the model answers unless it is asked otherwise."""
 
-    num_beams: int = setting("beams of beam search; 1 is greedy search", 1, BEAMS)
-    length_penalty: float = setting("α in log P / lengthᵅ, the score of a beam", 0.75, EXPONENT)
+    num_beams: int = setting("beams of beam search; 1 is greedy search", 1, BEAMS, tasks=ANSWER)
+    length_penalty: float = setting("α in log P / lengthᵅ, the score of a beam", 0.75, EXPONENT, tasks=ANSWER)
     repetition_penalty: float = setting(
-        "above 1: make tokens that were used less likely", 1.0, Bounds(minimum=1, maximum=100)
+        "above 1: make tokens that were used less likely", 1.0, Bounds(minimum=1, maximum=100), tasks=ANSWER
     )
-    no_repeat_ngram_size: int = setting("never use an n-gram of this size twice; 0 for no limit", 0, NOT_NEGATIVE)
+    no_repeat_ngram_size: int = setting(
+        "never use an n-gram of this size twice; 0 for no limit", 0, NOT_NEGATIVE, tasks=ANSWER
+    )
 
 
 @dataclass(kw_only=True)
@@ -203,6 +215,7 @@ class Evaluation:
         "validation questions that the log shows answers to, whenever the validation loss is measured; 0 for none",
         3,
         NOT_NEGATIVE,
+        tasks=ANSWER,
     )
     questions: int = setting(
         "validation questions to answer for the model's first metrics; 0 for none", 200, NOT_NEGATIVE
@@ -214,6 +227,9 @@ class Recipe:
     """One training run."""
 
     output: str = setting("the model folder to make")
+    task: Literal["answer", "department"] = setting(
+        "what a question is read for: to write an answer, or to tell its department", "answer"
+    )
     seed: int = setting("of initialization, order, dropout: the same seed gives the same numbers", 42, SEED)
     data: Data
     model: Model = field(default_factory=Model)
@@ -232,10 +248,10 @@ class Recipe:
         (folder / RECIPE_FILE).write_text(text, encoding="utf-8")
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Yield the dotted key and value of every setting that the recipe's network has."""
+        """Yield the dotted key and value of every setting that the recipe's network and task have."""
         for key, member, _ in settings():
             section, _, _ = key.rpartition(".")
-            if self.model.family in member.metadata["families"]:
+            if self.model.family in member.metadata["families"] and self.task in member.metadata["tasks"]:
                 yield key, getattr(getattr(self, section) if section else self, member.name)
 
 
@@ -268,6 +284,8 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
     recipe: Recipe = _build(Recipe, values, "")
     given = frozenset(_leaves(values))
     _check_family(recipe.model.family, given)
+    _check_task(recipe.task, given)
+    check_network(recipe)
     return dataclasses.replace(recipe, given=given)
 
 
@@ -282,9 +300,36 @@ def _check_family(family: str, given: frozenset[str]) -> None:
             )
 
 
-def shape_settings(family: str) -> list[str]:
+def _check_task(task: str, given: frozenset[str]) -> None:
+    """Refuse settings of other tasks."""
+    for key, member, _ in settings():
+        tasks = member.metadata["tasks"]
+        if key in given and task not in tasks:
+            raise UsageError(
+                f"{key} is a setting of the task {' and '.join(tasks)}, and the recipe's is {task}; leave it out"
+            )
+
+
+def check_network(recipe: Recipe) -> None:
+    """Refuse a network that cannot learn the recipe's task.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if recipe.task == "department" and recipe.model.family not in TRANSFORMER:
+        raise UsageError(
+            f"the task department takes a transformer, and the recipe's network is {recipe.model.family}; choose "
+            "another model.family, or begin with another model"
+        )
+
+
+def shape_settings(family: str, task: str = "answer") -> list[str]:
     """Return the names of the settings that make up a network's shape, as its configuration has them."""
-    members = (member for member in dataclasses.fields(Model) if family in member.metadata["families"])
+    members = (
+        member
+        for member in dataclasses.fields(Model)
+        if family in member.metadata["families"] and task in member.metadata["tasks"]
+    )
     return [member.name for member in members if member.name not in ("family", "word_vectors", "from_")]
 
 

@@ -11,8 +11,13 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 
 import wenzhen  # noqa: F401
+from wenzhen.models.saving import save_with_code
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
-from wenzhen.models.transformer.modeling_transformer import WenzhenForConditionalGeneration, WenzhenModel
+from wenzhen.models.transformer.modeling_transformer import (
+    WenzhenForConditionalGeneration,
+    WenzhenForSequenceClassification,
+    WenzhenModel,
+)
 
 INPUTS = {"input_ids": [[5, 6, 7, 8, 3]], "decoder_input_ids": [[2, 9, 10]]}
 
@@ -31,12 +36,12 @@ except ModuleNotFoundError:
     pass
 else:
     raise AssertionError("wenzhen can be imported")
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 """
 
 LOAD_AND_PRINT = """
 import json, torch
-model = AutoModelForSeq2SeqLM.from_pretrained({folder!r}, trust_remote_code={remote})
+model = {auto}.from_pretrained({folder!r}, trust_remote_code={remote})
 inputs = {{name: torch.tensor(ids) for name, ids in {inputs}.items()}}
 with torch.no_grad():
     logits = model(**inputs).logits
@@ -112,10 +117,25 @@ def test_importing_the_package_imports_neither_torch_nor_transformers(tmp_path):
     ids=["package first", "transformers first", "model first", "layers first", "code from the folder"],
 )
 def test_fresh_interpreter_loads_the_same_model(saved, logits, tmp_path, imports, remote, module):
-    printed = run_python(imports + LOAD_AND_PRINT.format(folder=str(saved), remote=remote, inputs=INPUTS), tmp_path)
-    result = json.loads(printed.splitlines()[-1])
+    code = LOAD_AND_PRINT.format(auto="AutoModelForSeq2SeqLM", folder=str(saved), remote=remote, inputs=INPUTS)
+    result = json.loads(run_python(imports + code, tmp_path).splitlines()[-1])
     assert result["module"].startswith(module)
     torch.testing.assert_close(torch.tensor(result["logits"]), logits, rtol=0, atol=1e-6)
+
+
+def test_fresh_interpreter_loads_the_same_classifier_without_the_package(model, tmp_path):
+    torch.manual_seed(0)
+    classifier = WenzhenForSequenceClassification(model.config).eval()
+    (tmp_path / "saved").mkdir()
+    save_with_code(classifier, tmp_path / "saved")
+    inputs = {"input_ids": INPUTS["input_ids"]}
+    auto = "AutoModelForSequenceClassification"
+    code = LOAD_AND_PRINT.format(auto=auto, folder=str(tmp_path / "saved"), remote=True, inputs=inputs)
+    result = json.loads(run_python(BLOCK_WENZHEN + code, tmp_path).splitlines()[-1])
+    assert result["module"].startswith("transformers_modules.")
+    with torch.no_grad():
+        expected = classifier(torch.tensor(inputs["input_ids"])).logits
+    torch.testing.assert_close(torch.tensor(result["logits"]), expected, rtol=0, atol=1e-6)
 
 
 def test_folder_names_its_own_code(saved):

@@ -15,7 +15,7 @@ from wenzhen.training.summary import unknown_row
 
 def test_what_the_tokenizer_does_not_know_is_counted() -> None:
     rows = [{"input_ids": [4, 1, 3], "labels": [1, 3]}, {"input_ids": [5, 6, 3], "labels": [7, 8]}]
-    pairs = Dataset.from_list(rows, features=COLUMNS)
+    pairs = Dataset.from_list(rows, features=COLUMNS["answer"])
     assert unknown_row(pairs, 1).startswith("2 of 10 tokens (20 %); ")
     assert unknown_row(pairs.select([1]), 1) == ""
     assert unknown_row(pairs.select([1, 0, 1, 1]), 1).startswith("2 of 20 tokens (10 %); ")

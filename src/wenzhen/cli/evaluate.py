@@ -11,6 +11,7 @@ from wenzhen.errors import UsageError
 from wenzhen.evaluation.table import MEANINGS, metrics_table
 from wenzhen.folders import name_of
 from wenzhen.models import EXPORTED_WEIGHTS, METRICS_FILE, PREDICTIONS_FILE
+from wenzhen.models.classifier import holds_classifier
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -19,7 +20,8 @@ def add_parser(verbs: Verbs) -> None:
         "evaluate",
         help="measure a model on questions that it has not seen",
         description="Measure a model on questions that it has not seen, beside answers that need no model:\n"
-        "a constant one, a random one and that of the nearest training question.",
+        "a constant one, a random one and that of the nearest training question.\n"
+        "A classifier of departments is measured beside the commonest department and the nearest question's.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Stopped or killed, it goes on behind the answers that there are when it is asked the same again.\n\n"
         + "\n".join(f"{name:<16}{meaning}" for name, meaning in MEANINGS.items()),
@@ -69,9 +71,16 @@ def run(arguments: argparse.Namespace) -> int:
         output = output or own or arguments.model
         asked = {"file": arguments.file, "split": arguments.split or "test"}
         how = {"decoding": decoding_named(arguments.decoding), "batch_size": arguments.batch_size}
+        if how["decoding"] is not None and holds_classifier(arguments.model):
+            raise UsageError(f"--decoding is how answers are written; {arguments.model} holds a classifier")
         metrics = measure(arguments.model, output, **asked, **how, **chosen)
     if arguments.json:
         print(json.dumps(metrics, ensure_ascii=False))
+    elif "confusion" in metrics:
+        from wenzhen.evaluation.departments import CONFUSION, departments_table
+
+        print(departments_table(metrics))
+        print(f"metrics: {output / METRICS_FILE}  (figure: {output / CONFUSION})")
     else:
         print(metrics_table(metrics))
         if output is not None:
@@ -81,7 +90,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def measure(model: Path, output: Path, **how: Any) -> dict[str, Any]:
-    """Evaluate a model and save the result in `output`; where that is the model's folder, renew its card."""
+    """Evaluate a model and save the result in `output`; where that is the model's folder, renew its card.
+
+    A classifier of departments has no card, nor a decoding.
+    """
+    if holds_classifier(model):
+        from wenzhen.evaluation.departments import evaluate_departments
+
+        how.pop("decoding", None)
+        return evaluate_departments(model, output, **how)
     from wenzhen.evaluation.evaluator import evaluate_model
     from wenzhen.hub.model_card import write_model_card
 

@@ -76,14 +76,17 @@ def run(arguments: argparse.Namespace) -> int:
         raise RunError("another process of the run has ended; its own message says why") from error
     if os.environ.get("RANK", "0") != "0":
         return 0
+    made = ["training_log.jsonl", "figures/loss.png"]
     if recipe.evaluation.questions:
         from wenzhen.cli.evaluate import measure
 
         measure(output, output, split="validation", limit=recipe.evaluation.questions, floors=False)
-    else:
-        from wenzhen.hub.model_card import write_model_card
+        made.append("metrics.json")
+    if recipe.task == "answer":
+        made.append("README.md")
+        if not recipe.evaluation.questions:
+            from wenzhen.hub.model_card import write_model_card
 
-        write_model_card(output)
-    metrics = "metrics.json, " if recipe.evaluation.questions else ""
-    print(f"model: {output}  (training_log.jsonl, figures/loss.png, {metrics}README.md)")
+            write_model_card(output)
+    print(f"model: {output}  ({', '.join(made)})")
     return 0

@@ -22,6 +22,7 @@ from wenzhen.evaluation.scores import Scores
 from wenzhen.evaluation.table import leak_lines
 from wenzhen.folders import alone, as_text
 from wenzhen.models import METRICS_FILE, PREDICTIONS_FILE, TRAINING_TIME
+from wenzhen.models.classifier import refuse_classifier
 from wenzhen.models.digest import WEIGHTS, model_digest
 from wenzhen.recipe import Recipe
 
@@ -217,8 +218,9 @@ def digest_of(folder: Path) -> str:
     """Return a hash of a model.
 
     Raises:
-        UsageError: the folder holds none.
+        UsageError: the folder holds none, or a classifier.
     """
+    refuse_classifier(folder)
     if any((folder / name).is_file() for name in WEIGHTS):
         return model_digest(folder)
     raise UsageError(

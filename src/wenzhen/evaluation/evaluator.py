@@ -14,7 +14,14 @@ from wenzhen.errors import UsageError
 from wenzhen.evaluation.asking import COSTS, ask
 from wenzhen.evaluation.comparison import Comparison, find_leaks, floor_predictions, system_name
 from wenzhen.evaluation.predictions import Prediction, consultations_of, read_predictions, write_predictions
-from wenzhen.evaluation.questions import Background, load_background, read_file, select, split_consultations
+from wenzhen.evaluation.questions import (
+    Background,
+    Consultations,
+    load_background,
+    read_file,
+    select,
+    split_consultations,
+)
 from wenzhen.evaluation.table import OWN_FILE
 from wenzhen.folders import alone, name_of, replace_file
 from wenzhen.models import METRICS_FILE, PARTIAL_PREDICTIONS, PREDICTIONS_FILE
@@ -70,6 +77,47 @@ def evaluate_model(
     """
     engine = load_engine(folder)
     recipe = model_recipe(folder)
+    asked, background, circumstances = find_questions(
+        recipe, dataset=dataset, split=split, file=file, department=department, limit=limit, floors=floors
+    )
+    output.mkdir(parents=True, exist_ok=True)
+    draft = output / PARTIAL_PREDICTIONS
+    used = engine.generation_config(decoding)
+    circumstances["decoding"] = {
+        "num_beams": used.num_beams or 1,
+        "do_sample": bool(used.do_sample),
+        "description": describe(used),
+    }
+    circumstances["with_title"] = recipe.data.with_title
+    # To the end: predictions and metrics of one folder belong together.
+    with alone(output):
+        predictions, cost = ask(engine, folder, recipe, asked, decoding, batch_size, draft)
+        write_predictions(predictions, output / PREDICTIONS_FILE)
+        metrics = measure(name_of(folder), predictions, background, circumstances | cost.as_metrics(), floors)
+        write_metrics(metrics, output)
+        draft.unlink(missing_ok=True)
+    return metrics
+
+
+def find_questions(
+    recipe: Recipe,
+    *,
+    dataset: Path | None,
+    split: str,
+    file: Path | None,
+    department: str | None,
+    limit: int | None,
+    floors: bool,
+) -> tuple[Consultations, Background, dict[str, Any]]:
+    """Load what a model is to be asked, what its dataset knows besides, and what `metrics.json` says of both.
+
+    Args:
+        recipe: the model's.
+        dataset, split, file, department, limit, floors: as [`evaluate_model`] takes them.
+
+    Raises:
+        UsageError: dataset, split or file are not usable.
+    """
     place = dataset or Path(recipe.data.dataset)
     with_title = recipe.data.with_title
     if file is None:
@@ -83,23 +131,7 @@ def evaluate_model(
     background = load_background(place, with_title, floors) if known else Background()
     asked = asked.take(select(asked, department, limit))
     circumstances |= {"department": department, "limit": limit, "dataset_folder": str(place.resolve())}
-    output.mkdir(parents=True, exist_ok=True)
-    draft = output / PARTIAL_PREDICTIONS
-    used = engine.generation_config(decoding)
-    circumstances["decoding"] = {
-        "num_beams": used.num_beams or 1,
-        "do_sample": bool(used.do_sample),
-        "description": describe(used),
-    }
-    circumstances["with_title"] = with_title
-    # To the end: predictions and metrics of one folder belong together.
-    with alone(output):
-        predictions, cost = ask(engine, folder, recipe, asked, decoding, batch_size, draft)
-        write_predictions(predictions, output / PREDICTIONS_FILE)
-        metrics = measure(name_of(folder), predictions, background, circumstances | cost.as_metrics(), floors)
-        write_metrics(metrics, output)
-        draft.unlink(missing_ok=True)
-    return metrics
+    return asked, background, circumstances
 
 
 def evaluate_predictions(

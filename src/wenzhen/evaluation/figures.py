@@ -1,4 +1,4 @@
-"""A comparison as figures: quality with its intervals, and quality against time."""
+"""A comparison as figures: quality with its intervals, and quality against time; and a classifier's confusions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -109,3 +109,38 @@ def draw_speed(models: Mapping[str, Mapping[str, Any]], folder: Path) -> bool:
             text.set_parse_math(False)
         save(figure, folder, SPEED)
     return True
+
+
+def draw_confusion(confusion: Sequence[Sequence[int]], names: Sequence[str], file: Path) -> None:
+    """Draw a confusion matrix: the numbers of questions, over the shares of each real department.
+
+    Args:
+        confusion: a row for each real department, a column for each that was guessed, `[departments, departments]`.
+        names: of the departments.
+        file: a picture, in a folder that is made where it is missing.
+    """
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from wenzhen.explain.drawing import RESOLUTION, heat_map, style
+    from wenzhen.explain.fonts import drawable
+
+    counts = np.asarray(confusion)
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    inches = 0.75
+    with style():
+        figure = Figure(figsize=(inches * len(names) + 2.2, inches * len(names) + 1), layout="constrained")
+        axes = figure.add_subplot()
+        image = heat_map(axes, shares, cmap="Blues", vmin=0, vmax=1)
+        for (row, column), count in np.ndenumerate(counts):
+            colour = "white" if shares[row, column] > 0.5 else "black"
+            axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour, fontsize=10)
+        labels = [drawable(name) for name in names]
+        axes.set_xticks(range(len(names)), labels, parse_math=False, rotation=0 if max(map(len, names)) <= 4 else 45)
+        axes.set_yticks(range(len(names)), labels, parse_math=False)
+        axes.tick_params(length=0)
+        axes.set_ylabel("real department  实际科室")
+        axes.set_xlabel("guessed  预测科室")
+        figure.colorbar(image, ax=axes, label="share of the real department's questions")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(file, dpi=RESOLUTION)

@@ -7,6 +7,7 @@ from wenzhen.corpus.schema import DATASET_FILE
 from wenzhen.errors import UsageError
 from wenzhen.hub.repository import check_push, commit
 from wenzhen.models import EXPORTED_WEIGHTS, MODEL_FILES
+from wenzhen.models.classifier import refuse_classifier
 from wenzhen.recipe import RECIPE_FILE
 
 # Folders of other kinds, by a file that only they hold, and what to do with them.
@@ -54,6 +55,7 @@ def check_folder(folder: Path) -> None:
     """
     if not folder.is_dir():
         raise UsageError(f"no model folder {folder}; make one with: make quickstart, or wenzhen train RECIPE")
+    refuse_classifier(folder)
     missing = [name for name in (*MODEL_FILES, RECIPE_FILE) if not (folder / name).is_file()]
     if missing:
         kinds = (words for name, words in OTHER_FOLDERS.items() if (folder / name).is_file())

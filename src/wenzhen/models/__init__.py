@@ -2,6 +2,8 @@
 
 # Without any of these a model folder cannot be loaded.
 MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+# Nor a classifier of departments without these: it writes nothing.
+CLASSIFIER_FILES = tuple(name for name in MODEL_FILES if name != "generation_config.json")
 # The weights of an export to CTranslate2, which stand there in the place of `model.safetensors`.
 EXPORTED_WEIGHTS = "model.bin"
 # What the dataset's report said when the model was trained: its card is written from it.

@@ -10,6 +10,9 @@ from wenzhen.recipe import FAMILIES
 # What the names of a family's classes begin with.
 PREFIXES = {"transformer": "Wenzhen", "recurrent": "WenzhenRecurrent", "convolutional": "WenzhenConvolutional"}
 
+# How they end, by the task; not every family has every one.
+SUFFIXES = {"answer": "ForConditionalGeneration", "department": "ForSequenceClassification"}
+
 
 def configuration_class(family: str) -> Any:
     """Return a family's configuration class."""
@@ -17,10 +20,11 @@ def configuration_class(family: str) -> Any:
     return getattr(module, f"{PREFIXES[family]}Config")
 
 
-def model_class(family: str) -> type[PreTrainedModel]:
-    """Return a family's class with an output layer, as `AutoModelForSeq2SeqLM` loads it."""
+def model_class(family: str, task: str = "answer") -> type[PreTrainedModel]:
+    """Return a family's class with an output layer for a recipe's task, as one of transformers' Auto classes loads
+    it."""
     module = import_module(f"wenzhen.models.{family}.modeling_{family}")
-    found: type[PreTrainedModel] = getattr(module, f"{PREFIXES[family]}ForConditionalGeneration")
+    found: type[PreTrainedModel] = getattr(module, f"{PREFIXES[family]}{SUFFIXES[task]}")
     return found
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transformers.utils import logging
 
 from wenzhen.errors import UsageError
-from wenzhen.models import EXPORTED_WEIGHTS
+from wenzhen.models import CLASSIFIER_FILES, EXPORTED_WEIGHTS
+from wenzhen.models.classifier import holds_classifier, refuse_classifier
 from wenzhen.recipe import RECIPE_FILE
 
 if TYPE_CHECKING:
@@ -17,13 +18,15 @@ if TYPE_CHECKING:
 
 
 def check_files(folder: Path, files: tuple[str, ...]) -> None:
-    """Refuse a folder that lacks a file.
+    """Refuse a folder that lacks a file, or that holds a classifier where files of another model are wanted.
 
     Raises:
         UsageError: it does; its message names what is missing and how to get it.
     """
     if not folder.is_dir():
         raise UsageError(f"no model folder {folder}; make one with: make quickstart, or wenzhen train RECIPE")
+    if files != CLASSIFIER_FILES:
+        refuse_classifier(folder)
     missing = [name for name in files if not (folder / name).is_file()]
     if not missing:
         return
@@ -69,16 +72,42 @@ def load_model(folder: Path, dtype: "torch.dtype | str" = "auto") -> "PreTrained
         dtype: of the weights; `auto` for the one that they were saved in.
 
     Raises:
-        UsageError: the model is of none of our families, its weights are not those of its configuration, or a file is
-            damaged.
+        UsageError: the model is of none of our families, or a classifier, its weights are not those of its
+            configuration, or a file is damaged.
     """
-    from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
+    from transformers import AutoModelForSeq2SeqLM
+
+    refuse_classifier(folder)
+    return load_weights(folder, AutoModelForSeq2SeqLM, dtype)
+
+
+def load_classifier(folder: Path) -> "PreTrainedModel":
+    """Load the weights of a classifier's folder, in float32 on the CPU.
+
+    Raises:
+        UsageError: it lacks a file, holds another kind of model, or as [`load_model`].
+    """
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    if (folder / CLASSIFIER_FILES[0]).is_file() and not holds_classifier(folder):
+        raise UsageError(
+            f"{folder} holds no classifier of departments; train one with: wenzhen train "
+            f"recipes/quickstart-departments.yaml output={folder}"
+        )
+    check_files(folder, CLASSIFIER_FILES)
+    return load_weights(folder, AutoModelForSequenceClassification, torch.float32)
+
+
+def load_weights(folder: Path, auto_class: Any, dtype: "torch.dtype | str") -> "PreTrainedModel":
+    """Load the weights of a folder by one of transformers' Auto classes; see [`load_model`]."""
+    from transformers import CONFIG_MAPPING, PreTrainedConfig
 
     with explained_loading(folder):
         family = PreTrainedConfig.get_config_dict(folder)[0].get("model_type")
         if family not in CONFIG_MAPPING or not CONFIG_MAPPING[family].__module__.startswith("wenzhen."):
             raise UsageError(f"{folder} holds a {family or 'nameless'} model, not one of wenzhen's")
-        model, loading = AutoModelForSeq2SeqLM.from_pretrained(
+        model, loading = auto_class.from_pretrained(
             folder, dtype=dtype, trust_remote_code=False, output_loading_info=True
         )
     # transformers fills what is missing with random weights, which answer fluently too.
@@ -87,4 +116,5 @@ def load_model(folder: Path, dtype: "torch.dtype | str" = "auto") -> "PreTrained
         raise UsageError(
             f"the weights in {folder} are not those of its config.json: {wrong[0]} and {len(wrong) - 1} more"
         )
-    return model
+    loaded: PreTrainedModel = model
+    return loaded

@@ -12,11 +12,12 @@ def save_with_code(model: PreTrainedModel, folder: Path) -> None:
         model: of one of our families.
         folder: where the files go; it exists.
     """
+    auto_class = "AutoModelForSeq2SeqLM" if model.can_generate() else "AutoModelForSequenceClassification"
     # What an earlier folder named there is neither ours nor written here.
     model.config.auto_map = None
     try:
         type(model.config).register_for_auto_class()
-        type(model).register_for_auto_class("AutoModelForSeq2SeqLM")
+        type(model).register_for_auto_class(auto_class)
         model.save_pretrained(folder)
     finally:
         # The classes keep it: checkpoints would get the code too, and loading would take them for foreign ones.

@@ -4,19 +4,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# Panel -> key in the log, style and name of each of its curves.
+# Panel -> key in the log, style and name of each of its curves. A classifier's loss is that of a question.
 PANELS = {
-    "loss (nats per real token)": (("loss", "-", "training"), ("eval_loss", "o--", "validation")),
+    "loss (nats per {unit})": (("loss", "-", "training"), ("eval_loss", "o--", "validation")),
     "loss (mean with padding, as the thesis counts)": (("eval_padded_loss", "o--", "validation"),),
+    "accuracy": (("eval_accuracy", "o--", "validation"),),
 }
 
 
 def draw_losses(runs: Mapping[str, Sequence[Mapping[str, Any]]], file: Path) -> None:
     """Draw the losses of one or several runs over each other.
 
-    The left panel has training and validation loss; the right one, where it was measured, the validation loss as the
-    thesis counts it. Both are against epochs: of runs that learn from the same pairs, those of different batch sizes
-    have seen as many of them at the same place.
+    The left panel has training and validation loss; the right one the validation loss as the thesis counts it, or a
+    classifier's accuracy, where it was measured. Both are against epochs: of runs that learn from the same pairs,
+    those of different batch sizes have seen as many of them at the same place.
 
     Args:
         runs: the entries of each run's log by its name; see [`wenzhen.training.log.read_log`].
@@ -42,7 +43,7 @@ def draw_losses(runs: Mapping[str, Sequence[Mapping[str, Any]]], file: Path) -> 
                         axes.plot(*zip(*points, strict=True), style, color=color, label=label, markersize=4, lw=1.2)
             axes.set_xlim(left=0)
             axes.set_xlabel("epochs")
-            axes.set_ylabel(title)
+            axes.set_ylabel(title.format(unit="question" if "eval_accuracy" in keys else "real token"))
             axes.grid(alpha=0.3)
             for text in axes.legend().get_texts():
                 # A dollar sign in a name is one, not the start of a formula.

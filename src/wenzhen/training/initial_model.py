@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
@@ -12,12 +13,26 @@ from wenzhen.models.families import configuration_class, model_class
 from wenzhen.recipe import Generation, Recipe, shape_settings
 
 
-def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """Make an untrained model of the recipe's shape and the tokenizer's vocabulary, and its way to answer."""
-    longest = max(recipe.data.max_question_length, recipe.data.max_answer_length)
+def build_model(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, departments: Sequence[str] = ()
+) -> PreTrainedModel:
+    """Make an untrained model of the recipe's shape and the tokenizer's vocabulary, and its way to answer.
+
+    Args:
+        recipe: the run's.
+        tokenizer: the model's.
+        departments: the names that a model of the task `department` tells apart, by their numbers.
+    """
+    longest = recipe.data.max_question_length
+    labels: dict[str, Any] = {}
+    if recipe.task == "answer":
+        longest = max(longest, recipe.data.max_answer_length)
+    else:
+        labels = {"id2label": dict(enumerate(departments)), "label2id": {n: i for i, n in enumerate(departments)}}
     multiple = recipe.training.pad_to_multiple_of
     config = configuration_class(recipe.model.family)(
         **model_shape(recipe),
+        **labels,
         vocab_size=len(tokenizer),
         # Padding stands at positions too.
         max_position_embeddings=math.ceil(longest / multiple) * multiple,
@@ -27,8 +42,9 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> PreTraine
         eos_token_id=tokenizer.eos_token_id,
         decoder_start_token_id=tokenizer.bos_token_id,
     )
-    model = model_class(recipe.model.family)(config)
-    model.generation_config = generation_config(recipe.generation, config, recipe.data.max_answer_length)
+    model = model_class(recipe.model.family, recipe.task)(config)
+    if recipe.task == "answer":
+        model.generation_config = generation_config(recipe.generation, config, recipe.data.max_answer_length)
     return model
 
 
@@ -38,7 +54,7 @@ def model_shape(recipe: Recipe) -> dict[str, Any]:
     Raises:
         UsageError: they fit no model.
     """
-    shape = {name: getattr(recipe.model, name) for name in shape_settings(recipe.model.family)}
+    shape = {name: getattr(recipe.model, name) for name in shape_settings(recipe.model.family, recipe.task)}
     try:
         configuration_class(recipe.model.family)(**shape)
     except StrictDataclassError as error:

@@ -20,6 +20,7 @@ KEYS = (
     "eval_loss",
     "eval_perplexity",
     "eval_padded_loss",
+    "eval_accuracy",
 )
 # The key of a list of questions with their answers; it stands in entries of its own.
 EXAMPLES = "examples"

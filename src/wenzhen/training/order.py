@@ -56,18 +56,28 @@ def training_order(
 
 
 def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens of each question and of each answer of an encoded dataset, or of a list of encoded pairs."""
+    """Return the tokens of each question and of each answer of an encoded dataset, or of a list of encoded pairs.
+
+    Numbers in the place of answers have none.
+    """
     question_lengths, answer_lengths = (column_lengths(dataset, name) for name in ("input_ids", "labels"))
     return question_lengths, answer_lengths
 
 
 def column_lengths(dataset: Any, name: str) -> np.ndarray:
-    """Return the length of each list in a column."""
+    """Return the length of each list in a column, zeros where it holds numbers."""
     if isinstance(dataset, list):
         return np.array([len(pair[name]) for pair in dataset])
     # Arrow knows them without reading the lists.
     tables = dataset.with_format("arrow", columns=[name]).iter(batch_size=1000)
-    return np.concatenate([lists.value_lengths() for table in tables for lists in table[name].chunks], dtype=int)
+    columns = (column for table in tables for column in table[name].chunks)
+    lengths = [column.value_lengths() if is_list(column) else np.zeros(len(column), int) for column in columns]
+    return np.concatenate(lengths, dtype=int)
+
+
+def is_list(column: Any) -> bool:
+    """Tell whether an Arrow array holds lists; the benchmark runs without the library that could say so."""
+    return hasattr(column, "value_lengths")
 
 
 class Order:

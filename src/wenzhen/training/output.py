@@ -19,7 +19,10 @@ from wenzhen.corpus.schema import REPORT_FILE
 from wenzhen.errors import RunError, UsageError
 from wenzhen.models import (
     CHECKPOINTS,
+    CLASSIFIER_FILES,
     DATASET_REPORT,
+    DEPARTMENTS,
+    EVIDENCE,
     FIGURE,
     LOG_FILE,
     METRICS_FILE,
@@ -29,6 +32,7 @@ from wenzhen.models import (
     TENSORBOARD,
     TRAINING_TIME,
 )
+from wenzhen.models.classifier import holds_classifier
 from wenzhen.models.saving import save_with_code
 from wenzhen.recipe import RECIPE_FILE, Recipe, load_recipe
 from wenzhen.tokenization import save_tokenizer
@@ -50,10 +54,12 @@ CONTENTS = (
     "modeling_*.py",
     PREDICTIONS_FILE,
     PARTIAL_PREDICTIONS,
+    EVIDENCE,
+    # What a killed `wenzhen index` leaves.
+    f".{EVIDENCE}.draft-*",
+    DEPARTMENTS,
     "README.md",
 )
-# What it holds at the end of a run, and not before.
-FINISHED = (*MODEL_FILES, FIGURE)
 # Settings that say how a run is spread over a machine; a resumed run may differ in them.
 MACHINE_SETTINGS = (
     "per_device_train_batch_size",
@@ -69,7 +75,8 @@ MACHINE_SETTINGS = (
 
 def is_unfinished(output: Path) -> bool:
     """Tell whether a folder holds a run that has begun and not come to its model."""
-    return (output / RECIPE_FILE).is_file() and not all((output / name).is_file() for name in FINISHED)
+    files = CLASSIFIER_FILES if holds_classifier(output) else MODEL_FILES
+    return (output / RECIPE_FILE).is_file() and not all((output / name).is_file() for name in (*files, FIGURE))
 
 
 def find_checkpoint(output: Path, recipe: Recipe) -> str:
@@ -158,7 +165,7 @@ def prepare_output_folder(output: Path, recipe: Recipe, resume: bool) -> None:
 
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, output: Path) -> None:
-    """Write what `AutoModelForSeq2SeqLM` and `AutoTokenizer` load, here or, with the code beside it, anywhere.
+    """Write what the model's Auto class and `AutoTokenizer` load, here or, with the code beside it, anywhere.
 
     Raises:
         RunError: the disk does not take it.
@@ -169,7 +176,7 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, recip
     try:
         save_with_code(model, output)
         save_tokenizer(tokenizer, output)
-        for name in MODEL_FILES:
+        for name in MODEL_FILES if model.can_generate() else CLASSIFIER_FILES:
             synchronize(output / name)
     except (OSError, SafetensorError) as error:
         raise RunError(

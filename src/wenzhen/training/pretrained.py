@@ -13,7 +13,7 @@ from wenzhen.models import MODEL_FILES
 from wenzhen.models.families import family_of
 from wenzhen.models.loading import check_files, load_model
 from wenzhen.models.locating import find_model
-from wenzhen.recipe import Recipe, shape_settings
+from wenzhen.recipe import Recipe, check_network, shape_settings
 from wenzhen.tokenization import load_tokenizer
 from wenzhen.tokenization.folder import token_texts
 
@@ -53,10 +53,16 @@ def load_pretrained(name: str) -> Pretrained:
 
 def adopt_shape(recipe: Recipe, shape: Mapping[str, Any]) -> Recipe:
     """Return the recipe with the family and shape of an earlier model, except for what the recipe's file or overrides
-    give."""
-    names = ("family", *shape_settings(shape["family"]))
+    give.
+
+    Raises:
+        UsageError: such a network cannot learn the recipe's task.
+    """
+    names = ("family", *shape_settings(shape["family"], recipe.task))
     taken = {name: shape[name] for name in names if f"model.{name}" not in recipe.given}
-    return replace(recipe, model=replace(recipe.model, **taken))
+    recipe = replace(recipe, model=replace(recipe.model, **taken))
+    check_network(recipe)
+    return recipe
 
 
 def shape_of(pretrained: Pretrained) -> dict[str, Any]:
@@ -72,8 +78,9 @@ def check_shape(recipe: Recipe, pretrained: Pretrained) -> None:
     Raises:
         UsageError: it does.
     """
-    pairs = {name: (own, getattr(recipe.model, name)) for name, own in shape_of(pretrained).items()}
-    del pairs["dropout"]
+    shape = shape_of(pretrained)
+    names = {"family", *shape_settings(shape["family"], recipe.task)} - {"dropout"}
+    pairs = {name: (own, getattr(recipe.model, name)) for name, own in shape.items() if name in names}
     other = [f"model.{name} is {own} there, not {asked}" for name, (own, asked) in pairs.items() if own != asked]
     if other:
         raise UsageError(
@@ -87,11 +94,11 @@ def take_over(pretrained: Pretrained, model: PreTrainedModel, tokenizer: PreTrai
     """Put a trained model's weights into a fresh one of the same shape.
 
     Tokens that both tokenizers have keep their vectors, whatever their ids; those that only the new one has stay as
-    they are. So do learned positions beyond the trained model's last.
+    they are. So do learned positions beyond the trained model's last, and a classifier's last layer.
 
     Args:
         pretrained: where the weights come from.
-        model: the fresh model.
+        model: the fresh model, or a fresh classifier, which gets the encoder.
         tokenizer: the fresh model's.
 
     Returns:
@@ -100,9 +107,13 @@ def take_over(pretrained: Pretrained, model: PreTrainedModel, tokenizer: PreTrai
     theirs, ours = tokens_by_meaning(pretrained.tokenizer, tokenizer)
     shared = [(theirs[token], ours[token]) for token in ours if token in theirs]
     old, new = torch.tensor(shared).unbind(1)
-    weights = pretrained.model.state_dict()
+    # A classifier has its encoder where a whole model has both sides.
+    weights = {name.removeprefix("model."): weight for name, weight in pretrained.model.state_dict().items()}
     for name, weight in model.state_dict().items():
+        name = name.removeprefix("model.")
         part = name.split(".")[-2]
+        if name not in weights:
+            continue
         if part in VOCABULARY:
             weight[new] = weights[name][old]
         elif part == POSITIONS:

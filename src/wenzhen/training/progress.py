@@ -88,9 +88,7 @@ class Progress(TrainerCallback):
             if self.training.disable:
                 say(f"step {state.global_step:,} of {state.max_steps:,}, {self.status(state)}")
         if "eval_loss" in logs:
-            perplexity = logs["eval_perplexity"]
-            shown = f"{perplexity:.2f}" if perplexity < 1e6 else f"{perplexity:.3e}"
-            say(f"step {state.global_step:,}: validation loss {logs['eval_loss']:.4f}, perplexity {shown}")
+            say(f"step {state.global_step:,}: validation loss {logs['eval_loss']:.4f}, {quality(logs)}")
 
     def close(self) -> None:
         """Leave the bar where it came to, so that what is said next has a line of its own."""
@@ -113,6 +111,14 @@ class Progress(TrainerCallback):
         seconds = (time.monotonic() - self.begin) / (state.global_step - self.first_step)
         left = timedelta(seconds=round(seconds * (state.max_steps - state.global_step)))
         return ", ".join(filter(None, (self.loss, f"{self.speed():,.1f} pairs/s", f"{left} left")))
+
+
+def quality(logs: dict[str, float]) -> str:
+    """Say in the task's own measure what a validation loss means."""
+    if "eval_accuracy" in logs:
+        return f"accuracy {100 * logs['eval_accuracy']:.1f} %"
+    perplexity = logs["eval_perplexity"]
+    return f"perplexity {perplexity:.2f}" if perplexity < 1e6 else f"perplexity {perplexity:.3e}"
 
 
 def bar(what: str, **options: Any) -> "tqdm[Any]":

@@ -3,11 +3,13 @@
 import gc
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from datasets import Dataset
 from tqdm import tqdm
 from transformers import (
     DataCollatorForSeq2Seq,
+    DataCollatorWithPadding,
     EarlyStoppingCallback,
     PreTrainedModel,
     PreTrainedTokenizerFast,
@@ -47,7 +49,13 @@ from wenzhen.training.pretrained import Pretrained, adopt_shape, check_shape, lo
 from wenzhen.training.progress import Progress
 from wenzhen.training.summary import start_block
 from wenzhen.training.trackers import check_tracker, tracker
-from wenzhen.training.trainer import WenzhenTrainer, answer_statistics, exact_metrics
+from wenzhen.training.trainer import (
+    WenzhenTrainer,
+    answer_statistics,
+    department_metrics,
+    department_statistics,
+    exact_metrics,
+)
 from wenzhen.training.word_vectors import count_word_vectors, initialize_embeddings
 
 
@@ -60,7 +68,8 @@ def train(recipe: Recipe, *, resume: bool = False, overwrite: bool = False) -> P
         overwrite: replace an earlier model there.
 
     Returns:
-        The model folder, ready for `AutoModelForSeq2SeqLM`.
+        The model folder, ready for `AutoModelForSeq2SeqLM`; of the task `department`, for
+        `AutoModelForSequenceClassification`.
 
     Raises:
         UsageError: dataset, tokenizer, the model to begin with or output folder are not usable.
@@ -84,13 +93,14 @@ def train_alone(
     logging.disable_progress_bar()  # of transformers' file reading and writing; the training's own bar stays
     # One process of each machine writes the cache, the others read it.
     with arguments.main_process_first(desc="tokenizing"):
-        encoded = {name: encode_split(split, tokenizer, recipe.data) for name, split in splits.items()}
+        encoded = {name: encode_split(split, tokenizer, recipe.data, recipe.task) for name, split in splits.items()}
     encoded["train"] = sample_split(encoded["train"], recipe.data.max_samples, recipe.seed)
     encoded["validation"] = sample_split(encoded["validation"], recipe.data.max_validation_samples, recipe.seed)
     settings = recipe.training
     order = training_order(encoded["train"], arguments, settings.max_tokens_per_batch, settings.pad_to_multiple_of)
+    departments = splits["train"].features["department"].names
     set_seed(recipe.seed)
-    model = build_model(recipe, tokenizer)
+    model = build_model(recipe, tokenizer, departments)
     if checkpoint is None:
         beginning = ("begins with", initialize(model, tokenizer, recipe, pretrained))
     else:
@@ -113,7 +123,7 @@ def train_alone(
     weights = trainer.accelerator.get_state_dict(trainer.model) if trainer.is_fsdp_enabled else None
     if trainer.is_world_process_zero():
         if weights is not None:
-            model = build_model(recipe, tokenizer)
+            model = build_model(recipe, tokenizer, departments)
             model.load_state_dict(weights)
         save_model(model, tokenizer, recipe, output)
         # By the name of the picture, which comes last, a run is known to have finished.
@@ -190,7 +200,10 @@ def initialize(
     """Give a fresh model what it begins with besides random weights, and say what that is."""
     if pretrained is not None:
         taken = take_over(pretrained, model, tokenizer)
-        return f"{pretrained.name}, and its vectors for {taken:,} of {len(tokenizer):,} tokens"
+        what = f"{pretrained.name}, and"
+        if recipe.task == "department":
+            what = f"the encoder of {pretrained.name} ({len(model.encoder.state_dict())} tensors), and"
+        return f"{what} its vectors for {taken:,} of {len(tokenizer):,} tokens"
     if recipe.model.word_vectors:
         found = initialize_embeddings(model, tokenizer, Path(recipe.model.word_vectors))
         return f"{recipe.model.word_vectors}, vectors for {found:,} of {len(tokenizer):,} tokens"
@@ -217,7 +230,18 @@ def make_trainer(
         order: of the pairs to train on.
         splits: the consultations themselves, those to train on in the order of their tokens.
     """
-    multiple = recipe.training.pad_to_multiple_of
+    multiple = recipe.training.pad_to_multiple_of if recipe.training.pad_to_multiple_of > 1 else None
+    of_task: dict[str, Any] = {
+        "data_collator": DataCollatorForSeq2Seq(tokenizer, model=model, pad_to_multiple_of=multiple),
+        "compute_metrics": exact_metrics,
+        "preprocess_logits_for_metrics": answer_statistics,
+    }
+    if recipe.task == "department":
+        of_task = {
+            "data_collator": DataCollatorWithPadding(tokenizer, pad_to_multiple_of=multiple),
+            "compute_metrics": department_metrics,
+            "preprocess_logits_for_metrics": department_statistics,
+        }
     trainer = WenzhenTrainer(
         model=model,
         args=arguments,
@@ -226,12 +250,8 @@ def make_trainer(
         pair_ids=splits["train"]["id"],
         content=describe_content(recipe, encoded),
         eval_dataset=encoded["validation"],
-        data_collator=DataCollatorForSeq2Seq(
-            tokenizer, model=model, pad_to_multiple_of=multiple if multiple > 1 else None
-        ),
         processing_class=tokenizer,
-        compute_metrics=exact_metrics,
-        preprocess_logits_for_metrics=answer_statistics,
+        **of_task,
         callbacks=make_callbacks(recipe, model, tokenizer, len(encoded["train"]), splits["validation"]),
     )
     trainer.remove_callback(PrinterCallback)
@@ -249,7 +269,7 @@ def make_callbacks(
     output, examples = Path(recipe.output), recipe.evaluation.examples
     log = TrainingLog(output)
     callbacks: list[TrainerCallback] = [log, TrainingClock(output)]
-    if examples:
+    if examples and recipe.task == "answer":
         # Beams would take many times as long.
         greedy = generation_config(
             replace(recipe.generation, num_beams=1), model.config, recipe.data.max_answer_length

@@ -33,6 +33,7 @@ def start_block(recipe: Recipe, trainer: WenzhenTrainer, beginning: tuple[str, s
         ("network", ", ".join(shape_words(recipe))),
         ("parameters", f"{trainer.model.num_parameters():,}"),
         ("vocabulary", f"{trainer.model.config.vocab_size:,} tokens"),
+        ("departments", ", ".join(trainer.model.config.id2label.values()) if recipe.task == "department" else ""),
         ("pairs", f"{len(trainer.train_dataset):,} to train on, {len(trainer.eval_dataset):,} to validate"),
         ("unknown", unknown_row(trainer.train_dataset, trainer.processing_class.unk_token_id)),
         ("steps", f"{steps:,} of {size} ({passed} epochs)"),
@@ -48,7 +49,7 @@ def start_block(recipe: Recipe, trainer: WenzhenTrainer, beginning: tuple[str, s
 def shape_words(recipe: Recipe) -> Iterator[str]:
     """Yield a network's family and the settings of its shape."""
     yield recipe.model.family
-    for name in shape_settings(recipe.model.family):
+    for name in shape_settings(recipe.model.family, recipe.task):
         yield f"{name} {getattr(recipe.model, name)}"
 
 

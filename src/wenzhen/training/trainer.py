@@ -46,7 +46,8 @@ class WenzhenTrainer(DurableTrainer):
         loss that is a sum over labels; the process takes part in what all processes do together.
         """
         arguments = self.args
-        filler = {"input_ids": [self.model.config.eos_token_id], "labels": [-100]}
+        no_label = [-100] if self.model.can_generate() else -100
+        filler = {"input_ids": [self.model.config.eos_token_id], "labels": no_label}
         loader = DataLoader(
             self.train_dataset,
             batch_sampler=StepSampler(
@@ -140,3 +141,16 @@ def exact_metrics(prediction: EvalPrediction) -> dict[str, float]:
     """Sum the statistics of all validation answers up."""
     metrics = likelihood_metrics(np.asarray(prediction.predictions))
     return {"exact_loss": metrics.pop("loss"), **metrics}
+
+
+def department_statistics(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Reduce a batch's logits `[batch, num_labels]` to `[batch, 2]` in float64: the negative log-likelihood of each
+    label in nats, and whether it is the likeliest one."""
+    nll = nn.functional.cross_entropy(logits.float(), labels, reduction="none")
+    return torch.stack((nll.double(), (logits.argmax(1) == labels).double()), dim=1)
+
+
+def department_metrics(prediction: EvalPrediction) -> dict[str, float]:
+    """Return the means over all validation questions."""
+    loss, accuracy = np.asarray(prediction.predictions).mean(0).tolist()
+    return {"exact_loss": loss, "accuracy": accuracy}

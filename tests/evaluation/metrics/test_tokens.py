@@ -12,6 +12,7 @@ from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 
 from wenzhen.evaluation.metrics import tokens
 from wenzhen.evaluation.metrics.tokens import characters, chinese_tokens, words
+from wenzhen.words import jieba_tokenizer as shared_tokenizer
 
 TEXTS = PREDICTIONS + REFERENCES
 
@@ -48,7 +49,7 @@ def test_jieba_says_nothing_and_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    tokens._jieba.cache_clear()
+    shared_tokenizer.cache_clear()
     tokens._segment.cache_clear()
     assert words("高血压要少吃盐") == ["高血压", "要少", "吃盐"]
     assert capfd.readouterr() == ("", "")

@@ -1,13 +1,13 @@
 """What the metrics count: characters, sacreBLEU's Chinese tokens, words."""
 
 import re
-import warnings
-from functools import cache, lru_cache
-from typing import Any
+from functools import lru_cache
 
 from rouge_chinese import Rouge
 from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
 from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
+
+from wenzhen.words import jieba_tokenizer
 
 
 def characters(text: str) -> str:
@@ -47,19 +47,4 @@ def words(text: str) -> list[str]:
 @lru_cache(maxsize=2**17)
 def _segment(clause: str) -> str:
     """Return a clause with a blank between its words."""
-    return " ".join(_jieba().cut(clause))
-
-
-@cache
-def _jieba() -> Any:
-    """Load jieba with its own dictionary."""
-    with warnings.catch_warnings():
-        # For some versions of Python and setuptools the import alone warns of the package's age.
-        warnings.simplefilter("ignore")
-        import jieba
-
-        tokenizer = jieba.Tokenizer()
-        # `initialize` would log to standard error and keep a file in the shared folder for temporary files: no faster.
-        tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
-        tokenizer.initialized = True
-    return tokenizer
+    return " ".join(jieba_tokenizer().cut(clause))

@@ -24,6 +24,7 @@ from transformers.modeling_outputs import (
     BaseModelOutputWithPastAndCrossAttentions,
     Seq2SeqLMOutput,
     Seq2SeqModelOutput,
+    SequenceClassifierOutput,
 )
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 from transformers.processing_utils import Unpack
@@ -850,4 +851,74 @@ class WenzhenForConditionalGeneration(WenzhenPreTrainedModel, GenerationMixin):
         )
 
 
-__all__ = ["WenzhenForConditionalGeneration", "WenzhenModel", "WenzhenPreTrainedModel"]
+class WenzhenForSequenceClassification(WenzhenPreTrainedModel):
+    """The encoder, and a linear layer on the mean of what it makes of a question: which department it is for."""
+
+    base_model_prefix = "encoder"
+
+    def __init__(self, config: WenzhenConfig) -> None:
+        super().__init__(config)
+        self.encoder = WenzhenEncoder(config)
+        self.dropout = WenzhenDropout(config.dropout)
+        self.classifier = nn.Linear(config.d_model, config.num_labels)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        labels: torch.LongTensor | None = None,
+        loss_only: bool = False,
+        label_smoothing: float = 0.0,
+        num_items_in_batch: int | torch.Tensor | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> SequenceClassifierOutput:
+        """Score departments, and with `labels` measure the loss.
+
+        Args:
+            input_ids: questions, `[batch, source_length]`; or
+            inputs_embeds: `[batch, source_length, d_model]`, before the scaling by √d.
+            attention_mask: 1 for real tokens, 0 for padding on either side, `[batch, source_length]`.
+            labels: the real departments' numbers, -100 where there is none, `[batch]`.
+            loss_only: compute no padding: the same numbers, sooner, in shapes that no compiler can fix.
+            label_smoothing: the share of the target that is spread evenly over the departments.
+            num_items_in_batch: what the loss is divided by in the place of the number of labels; see
+                [`WenzhenForConditionalGeneration.forward`].
+
+        Returns:
+            `loss` in nats per label and `logits` `[batch, num_labels]`.
+        """
+        packing = WenzhenPacking(attention_mask.bool()) if loss_only and attention_mask is not None else None
+        outputs = self.encoder(
+            input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, packing=packing, **kwargs
+        )
+        hidden_states = outputs.last_hidden_state
+        if packing is not None:
+            hidden_states = packing.unpack(hidden_states)
+        logits = self.classifier(self.dropout(self.mean(hidden_states, attention_mask)))
+        loss = None
+        if labels is not None:
+            total = nn.functional.cross_entropy(
+                logits.float(), labels, reduction="sum", label_smoothing=label_smoothing
+            )
+            loss = total / ((labels != -100).sum() if num_items_in_batch is None else num_items_in_batch)
+        return SequenceClassifierOutput(
+            loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
+        )
+
+    def mean(self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+        """Take the mean over each question's real tokens, `[batch, source_length, d_model]` to `[batch, d_model]`."""
+        if attention_mask is None:
+            return hidden_states.mean(1)
+        real = attention_mask.to(hidden_states.dtype).unsqueeze(-1)
+        return (hidden_states * real).sum(1) / real.sum(1).clamp(min=1)
+
+
+__all__ = [
+    "WenzhenForConditionalGeneration",
+    "WenzhenForSequenceClassification",
+    "WenzhenModel",
+    "WenzhenPreTrainedModel",
+]
