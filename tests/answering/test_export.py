@@ -88,6 +88,29 @@ def test_export_by_its_command(
     assert json.loads((output / "config.json").read_text(encoding="utf-8"))["quantization"] == "float16"
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_index_and_classifier_go_along(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("no links here")
+
+    if not links:
+        monkeypatch.setattr("wenzhen.answering.export.os.link", refuse)
+    taken = ("evidence/meta.json", "evidence/postings/data.npy", "departments/model.safetensors")
+    left = ("departments/checkpoints/checkpoint-1/model.safetensors", "departments/training_log.jsonl")
+    for name in (*taken, *left):
+        (model / name).parent.mkdir(parents=True, exist_ok=True)
+        (model / name).write_text(name, encoding="utf-8")
+    output = tmp_path / "small"
+    for overwrite in (False, True):
+        export_model(model, output, "float32", overwrite)
+        companions = [path for name in ("evidence", "departments") for path in (output / name).rglob("*")]
+        files = {str(path.relative_to(output)): path for path in companions if path.is_file()}
+        assert {name: path.read_text(encoding="utf-8") for name, path in files.items()} == {n: n for n in taken}
+        assert all(path.samefile(model / name) == links for name, path in files.items())
+
+
 def test_card_is_the_original_s_with_what_is_different(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

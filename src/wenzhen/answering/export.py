@@ -1,6 +1,7 @@
 """Exporting a trained model to CTranslate2: the same answers from smaller weights in a fraction of the time."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -14,12 +15,17 @@ from wenzhen.answering.engines.pytorch import PyTorchEngine
 from wenzhen.errors import RunError, UsageError
 from wenzhen.folders import check_output_folder, published_folder
 from wenzhen.models import (
+    CHECKPOINTS,
     DATASET_REPORT,
+    DEPARTMENTS,
+    EVIDENCE,
     EXPORTED_WEIGHTS,
     FIGURE,
+    LOG_FILE,
     METRICS_FILE,
     PARTIAL_PREDICTIONS,
     PREDICTIONS_FILE,
+    TENSORBOARD,
 )
 from wenzhen.recipe import RECIPE_FILE
 
@@ -35,6 +41,9 @@ COMPANIONS = (
     DATASET_REPORT,
     FIGURE,
 )
+# Folders that go along, and what they hold that answers do not need.
+COMPANION_FOLDERS = (EVIDENCE, DEPARTMENTS)
+LEFT_BEHIND = shutil.ignore_patterns(CHECKPOINTS, TENSORBOARD, LOG_FILE, PREDICTIONS_FILE, PARTIAL_PREDICTIONS)
 # Of the configuration: what transformers loads the model by, which it cannot here.
 TRANSFORMERS_ONLY = ("architectures", "auto_map", "model_type")
 CONTENTS = (
@@ -43,6 +52,7 @@ CONTENTS = (
     "shared_vocabulary.json",
     "README.md",
     *(name.split("/")[0] for name in COMPANIONS),
+    *COMPANION_FOLDERS,
     # What `wenzhen evaluate` adds.
     METRICS_FILE,
     PREDICTIONS_FILE,
@@ -109,6 +119,9 @@ def export_model(folder: Path, output: Path, quantization: str = "int8", overwri
             if (folder / name).is_file():
                 (draft / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(folder / name, draft / name)
+        for name in COMPANION_FOLDERS:
+            if (folder / name).is_dir():
+                shutil.copytree(folder / name, draft / name, ignore=LEFT_BEHIND, copy_function=link_or_copy)
         difference = largest_difference(original, CTranslate2Engine(draft))
         # Not "above": a difference that is no number is none that is allowed.
         if not difference <= TOLERANCES[quantization]:
@@ -119,6 +132,14 @@ def export_model(folder: Path, output: Path, quantization: str = "int8", overwri
         card = export_card(folder, output.resolve().name, quantization, difference)
         (draft / "README.md").write_text(card, encoding="utf-8")
     return difference
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """Give a file, which nobody writes into, a second name; copy it where the file system has none."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def check_name(output: Path) -> None:
