@@ -261,6 +261,8 @@ class Handler(BaseHTTPRequestHandler):
         if (kind, name) in self.server.repositories:
             self.send(409, {"error": f"You already created this {kind} repo: {name}", "url": url})
             return None
+        if (kind == "space") != ("sdk" in wanted):
+            raise RefusedError(400, "a space, and nothing else, has an sdk")
         repository = Repository(kind, name, wanted.get("visibility") == "private")
         attributes = "".join(f"*{suffix} filter=lfs diff=lfs merge=lfs -text\n" for suffix in LFS_SUFFIXES)
         repository.commit("initial commit", {".gitattributes": File(attributes.encode())})

@@ -33,6 +33,6 @@ def test_a_model_is_fetched_without_its_code_and_then_taken_from_the_cache(
 
 def test_a_model_that_the_hub_does_not_have(client: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(UsageError, match="no model folder tester/nothing; .*nor can the Hub's model of that name") as error:
+    with pytest.raises(UsageError, match=r"no model folder tester/nothing; .*nor can the Hub") as error:
         load_pretrained("tester/nothing")
     assert "\n" not in str(error.value)

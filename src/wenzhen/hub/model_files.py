@@ -6,7 +6,7 @@ from inspect import get_annotations
 from pathlib import Path
 from typing import Any
 
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from wenzhen.answering.engines.pytorch import PyTorchEngine
 from wenzhen.hub.companions import check_companion
@@ -23,6 +23,8 @@ COMPANIONS = (METRICS_FILE, LOG_FILE, FIGURE)
 REPLACED = (*COMPANIONS, "figures/*.png", "*.py", "*.safetensors")
 # What transformers writes into a configuration besides the fields of its class.
 CONFIG_KEYS = ("architectures", "auto_map", "dtype", "model_type", "transformers_version")
+# And of what classifies.
+LABELS = ("id2label", "label2id")
 
 
 def write_files(folder: Path, scratch: Path, repository: str) -> dict[str, Path | bytes]:
@@ -40,15 +42,9 @@ def write_files(folder: Path, scratch: Path, repository: str) -> dict[str, Path 
         UsageError: weights, configuration and tokenizer do not belong together, or a file is damaged or a link.
     """
     write_records(folder, scratch)
-    engine = PyTorchEngine(folder)
-    # The folder's own is written below: transformers refuses to save some that it loads.
-    engine.model.generation_config = GenerationConfig()
-    save_with_code(engine.model, scratch)
-    config = json.loads((scratch / "config.json").read_text(encoding="utf-8"))
-    declared = (*get_annotations(type(engine.model.config)), *CONFIG_KEYS)
-    write_object({key: config[key] for key in config if key in declared}, scratch / "config.json")
-    engine.default_generation_config.to_json_file(scratch / "generation_config.json")
-    save_tokenizer(engine.tokenizer, scratch)
+    if steps := read_steps(folder):
+        (scratch / LOG_FILE).write_text("".join(map(log_line, steps)), encoding="utf-8")
+    write_weights(folder, scratch)
     card = model_card(scratch, repository, folder / DATASET_REPORT).encode()
     written = {path.relative_to(scratch).as_posix(): path for path in sorted(scratch.rglob("*")) if path.is_file()}
     return {"README.md": card, **written}
@@ -66,11 +62,31 @@ def write_records(folder: Path, scratch: Path) -> None:
     public_recipe(folder).save(scratch)
     if metrics := read_metrics(folder):
         write_object(metrics, scratch / METRICS_FILE)
-    if steps := read_steps(folder):
-        (scratch / LOG_FILE).write_text("".join(map(log_line, steps)), encoding="utf-8")
     if (folder / FIGURE).is_file():
         (scratch / FIGURE).parent.mkdir()
         shutil.copyfile(folder / FIGURE, scratch / FIGURE)
+
+
+def write_weights(folder: Path, scratch: Path) -> None:
+    """Write a model, its tokenizer and its way to answer.
+
+    Raises:
+        UsageError: they do not belong together, or a file is damaged.
+    """
+    engine = PyTorchEngine(folder)
+    # The folder's own is written below: transformers refuses to save some that it loads.
+    engine.model.generation_config = GenerationConfig()
+    write_network(engine.model, engine.tokenizer, scratch)
+    engine.default_generation_config.to_json_file(scratch / "generation_config.json")
+
+
+def write_network(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, scratch: Path) -> None:
+    """Write a network with its code and its tokenizer."""
+    save_with_code(model, scratch)
+    config = json.loads((scratch / "config.json").read_text(encoding="utf-8"))
+    declared = (*get_annotations(type(model.config)), *CONFIG_KEYS, *(() if model.can_generate() else LABELS))
+    write_object({key: config[key] for key in config if key in declared}, scratch / "config.json")
+    save_tokenizer(tokenizer, scratch)
 
 
 def write_object(content: dict[str, Any], file: Path) -> None:

@@ -18,7 +18,7 @@ from huggingface_hub.utils import disable_progress_bars, enable_progress_bars, v
 
 from wenzhen.errors import RunError, UsageError
 
-Kind = Literal["dataset", "model"]
+Kind = Literal["dataset", "model", "space"]
 
 
 def check_push(repository: str, kind: Kind, private: bool = False) -> None:
@@ -79,7 +79,13 @@ def commit(
     api = HfApi()
     with hub_errors(repository):
         # None leaves an organization's own choice.
-        url = api.create_repo(repository, repo_type=kind, private=private or None, exist_ok=True)
+        url = api.create_repo(
+            repository,
+            repo_type=kind,
+            private=private or None,
+            exist_ok=True,
+            space_sdk="gradio" if kind == "space" else None,
+        )
         parent = api.repo_info(repository, repo_type=kind).sha
         present = api.list_repo_files(repository, repo_type=kind, revision=parent)
         stale = [path for path in present if path not in files and any(matches(path, old) for old in replaced)]
