@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 from pathlib import Path
 
 from wenzhen.answering.decoding import DECODINGS
@@ -82,6 +83,15 @@ def add_parser(verbs: Verbs) -> None:
     layers.add_argument("--overwrite", action="store_true", help="replace an earlier result in the output folder")
     add_json(layers)
     layers.set_defaults(run=run_layers)
+    serve = kinds.add_parser("serve", help="the demo: what visitors wait for when many ask at once")
+    serve.add_argument("target", metavar="URL|MODEL", help="a demo's address, or a model to serve one of here")
+    serve.add_argument("--users", type=int, default=20, help="who ask at the same time (default: %(default)s)")
+    serve.add_argument("--seconds", type=int, default=120, help="for which they ask (default: %(default)s)")
+    serve.add_argument(
+        "--pause", type=float, default=0, help="seconds between a user's questions, on average (default: %(default)s)"
+    )
+    add_json(serve)
+    serve.set_defaults(run=run_serve)
 
 
 def run_generate(arguments: argparse.Namespace) -> int:
@@ -193,6 +203,19 @@ def run_layers(arguments: argparse.Namespace) -> int:
     else:
         print(f"{layers_table(result)}\n\nfigures: {arguments.output}  (with {LAYERS_CONTENTS[0]})")
     return 0
+
+
+def run_serve(arguments: argparse.Namespace) -> int:
+    """Measure and print; 1 where somebody got no answer."""
+    check_counts(arguments, "users", "seconds")
+    if not 0 <= arguments.pause < math.inf:
+        raise UsageError(f"--pause must be at least 0 seconds, got {arguments.pause:g}")
+
+    from wenzhen.benchmark.serve import benchmark_serving, serving_table
+
+    result = benchmark_serving(arguments.target, arguments.users, arguments.seconds, arguments.pause)
+    print(json.dumps(result, ensure_ascii=False) if arguments.json else serving_table(result))
+    return 1 if result["errors"] else 0
 
 
 def choose_device(wanted: str | None) -> str:
