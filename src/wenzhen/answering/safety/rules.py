@@ -1,13 +1,29 @@
-"""SKELETON, owned by [safety]: replace the insides, keep the names."""
+"""The rules of a file, put to questions and answers."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from wenzhen.answering.safety.answers import AnswerChecker, Finding
+from wenzhen.answering.safety.folding import fold
+from wenzhen.answering.safety.loading import RULES_FILE, RuleFile, load_rules
+from wenzhen.answering.safety.questions import Reader
 
 
 @dataclass(frozen=True, slots=True)
 class SafetyNotice:
-    """What stands in the place of an answer where a rule has recognised an emergency."""
+    """What stands in the place of an answer where a rule has recognised an emergency.
+
+    Attributes:
+        rule: its name.
+        category: the kind of emergency.
+        title: a headline.
+        advice: what to do, in Chinese.
+        advice_en: the same in English.
+        matched: the words by which the rule holds, in one spelling.
+        version: of the rules.
+    """
 
     rule: str
     category: str
@@ -19,15 +35,6 @@ class SafetyNotice:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What a rule found in a generated answer: `action` is `mark` or `withhold`."""
-
-    rule: str
-    text: str
-    action: str
-
-
-@dataclass(frozen=True, slots=True)
 class CheckedAnswer:
     """A generated answer as it may be shown, and what was found in it."""
 
@@ -36,19 +43,61 @@ class CheckedAnswer:
 
 
 class SafetyRules:
-    """The rules of a file."""
+    """The rules of a file; may be asked by several threads at once.
+
+    Args:
+        file: in the form of rules.yaml; None for that.
+
+    Raises:
+        UsageError: there is none, or something in it is not as it must be.
+    """
 
     def __init__(self, file: Path | None = None) -> None:
-        self.version = "0"
+        self._rules = _default_rules() if file is None else load_rules(file)
+        self.version = self._rules.version
+        self.categories = tuple(dict.fromkeys(rule.category for rule in self._rules.questions))
 
     def check_question(self, question: str) -> SafetyNotice | None:
-        """Return the notice of the gravest rule that a question matches."""
+        """Return the notice of the gravest rule that holds for a question, None where none does."""
+        reader = Reader(fold(question), self._rules.vocabulary, self._rules.sign, self._rules.context)
+        for rule in self._rules.questions:
+            if matched := reader.match(rule):
+                notice = self._rules.notices[rule.notice]
+                return SafetyNotice(
+                    rule=rule.id,
+                    category=rule.category,
+                    title=notice.title,
+                    advice=notice.advice,
+                    advice_en=notice.advice_en,
+                    matched=matched,
+                    version=self.version,
+                )
         return None
 
     def check_answer(self, text: str) -> CheckedAnswer:
         """Mark or withhold what the rules say of a whole answer."""
-        return CheckedAnswer(text, ())
+        checker = self._checker()
+        shown = checker.add(text) + checker.finish()
+        return CheckedAnswer(shown, tuple(checker.findings))
 
-    def check_stream(self, pieces: Iterable[str]) -> Generator[str, None, None]:
-        """Yield a growing answer in checked pieces, which join to `check_answer(whole).text`."""
-        yield from pieces
+    def check_stream(self, pieces: Iterable[str]) -> Iterator[str]:
+        """Yield a growing answer in checked pieces, which join to `check_answer(whole).text`.
+
+        What may be a part of something that is marked or withheld waits until that is known.
+        """
+        checker = self._checker()
+        for piece in pieces:
+            if shown := checker.add(piece):
+                yield shown
+        if shown := checker.finish():
+            yield shown
+
+    def _checker(self) -> AnswerChecker:
+        """Return what checks one answer."""
+        return AnswerChecker(self._rules.answers, self._rules.beginning)
+
+
+@cache
+def _default_rules() -> RuleFile:
+    """Return the project's own rules, read once."""
+    return load_rules(RULES_FILE)

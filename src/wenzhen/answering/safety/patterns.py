@@ -1,0 +1,175 @@
+"""The little language of rules.yaml, and the regular expressions that it becomes.
+
+    胸痛            these characters
+    <胸>            any of the words listed under this name
+    <数>            a number, in digits or in Chinese
+    ..  ...         up to 4, up to 12 characters of the same clause
+    胸痛 + 冷汗     both, not far from each other, in either order (in a rule's patterns alone)
+    <此>            the words that a pattern has found (in `unless` and under `context` alone)
+
+What may repeat is bounded, so that a text takes a time linear in its length, whatever stands in it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from wenzhen.errors import UsageError
+
+NUMBER, FOUND = "<数>", "<此>"
+# Stands for the words found in a text where cues around them are looked for.
+FOUND_MARK = "\ufffc"
+GAPS = {"..": 4, "...": 12}
+NUMERALS = "零一二两三四五六七八九十百半几"
+_TOKEN = re.compile(r"<[^<>]*>|\.{2,}|(?:[^<>.]|(?<!\.)\.(?!\.))+|[<>]")
+
+
+class Vocabulary:
+    """The lists of words of a rule file, and what expressions over them become.
+
+    Args:
+        words: expressions by the name of their list.
+        fold: brings an expression's characters into the form of the texts that it is looked for in.
+        number: regular expression of a number.
+        ends: characters that no gap goes beyond.
+
+    Raises:
+        UsageError: an expression is none of the language, names no list, or a list holds itself.
+    """
+
+    def __init__(self, words: Mapping[str, Sequence[str]], fold: Callable[[str], str], number: str, ends: str) -> None:
+        self.words, self.fold, self.number, self.inside = words, fold, number, f"[^{re.escape(ends)}]"
+        self._bits: dict[str, int] = {}
+        self._beginning: dict[str, int] = {}
+        self._regexes: dict[str, str] = {}
+        for name in words:
+            self._check_cycles(name, ())
+
+    def regex(self, expression: str) -> str:
+        """Return the regular expression; each gap is a group."""
+        return "".join(self._element(token) for token in self.tokens(expression))
+
+    def search_for(self, *expressions: str) -> re.Pattern[str]:
+        """Compile the regular expression of any of several, which passes quickly over where none can begin."""
+        first = {beginning[0] for one in expressions for beginning in self._beginnings(self.tokens(one)[0])}
+        return re.compile(f"(?=[{re.escape(''.join(sorted(first)))}]){self.any_of(expressions)}")
+
+    def prefix(self, expression: str) -> str:
+        """Return the regular expression of all that an expression's matches may begin with, one character at least."""
+        tokens = self.tokens(expression)
+        whole = [self._element(token) for token in tokens]
+        return _any("".join(whole[:n]) + self._element_prefix(token) for n, token in enumerate(tokens))
+
+    def any_of(self, expressions: Iterable[str]) -> str:
+        """Return the regular expression of any of several expressions, plain and long ones before the others.
+
+        The words around what is found are read too: nothing of it may be left over.
+        """
+        return _any(map(self.regex, sorted(expressions, key=lambda one: ("." in one or "<" in one, -len(one)))))
+
+    def needs(self, expression: str) -> int:
+        """Return which elements a text must hold for the expression to match, as bits; see [`held`]."""
+        mask = 0
+        for token in self.tokens(expression):
+            if token not in GAPS:
+                mask |= self._bit(token)
+        return mask
+
+    def held(self, text: str) -> int:
+        """Return, as bits, the elements that begin with a character, or two in a row, of a text."""
+        mask = 0
+        for beginning in {*text, *map("".join, pairwise(text))}:
+            mask |= self._beginning.get(beginning, 0)
+        return mask
+
+    def tokens(self, expression: str) -> list[str]:
+        """Split an expression into words, names in <>, and gaps."""
+        if not isinstance(expression, str) or not expression:
+            raise UsageError(f"a pattern must be a text, got {expression!r}; write digits and yes/no in quotes")
+        tokens = _TOKEN.findall(expression)
+        for token in tokens:
+            if token in "<>" or (token[:2] == ".." and token not in GAPS):
+                raise UsageError(f"{expression!r} holds {token!r}; gaps are .. and ..., names stand in < >")
+            if token[0] == "<" and token not in (NUMBER, FOUND) and token[1:-1] not in self.words:
+                raise UsageError(f"{expression!r} names {token}, which is no list under `words`")
+        if tokens[0] in GAPS or tokens[-1] in GAPS:
+            raise UsageError(f"{expression!r} begins or ends with a gap; it must begin and end with a word")
+        return tokens
+
+    def _element(self, token: str) -> str:
+        """Return the regular expression of a word, a named list or a gap."""
+        if token in GAPS:
+            return f"({self.inside}{{0,{GAPS[token]}}}?)"
+        if token == NUMBER:
+            return self.number
+        if token == FOUND:
+            return FOUND_MARK
+        if token[0] == "<":
+            if token not in self._regexes:
+                self._regexes[token] = self.any_of(self.words[token[1:-1]])
+            return self._regexes[token]
+        return _bounded(self._word(token))
+
+    def _element_prefix(self, token: str) -> str:
+        """Return the regular expression of what a word, a named list or a gap may begin with."""
+        if token in GAPS or token in (NUMBER, FOUND):
+            return self._element(token)
+        if token[0] == "<":
+            return _any(map(self.prefix, self.words[token[1:-1]]))
+        word = self._word(token)
+        nested = ""
+        for character in reversed(word[1:]):
+            nested = f"(?:{re.escape(character)}{nested})?"
+        return re.escape(word[0]) + nested
+
+    def _bit(self, token: str) -> int:
+        """Return an element's bit, which stands for each of the element's beginnings."""
+        if token not in self._bits:
+            bit = self._bits[token] = 1 << len(self._bits)
+            for beginning in self._beginnings(token):
+                self._beginning[beginning] = self._beginning.get(beginning, 0) | bit
+        return self._bits[token]
+
+    def _beginnings(self, token: str) -> set[str]:
+        """Return the two characters that an element may begin with, or the one that is all."""
+        if token == NUMBER:
+            return {*"0123456789", *NUMERALS}
+        if token == FOUND:
+            return {FOUND_MARK}
+        if token[0] == "<":
+            return set().union(*(self._beginnings(self.tokens(item)[0]) for item in self.words[token[1:-1]]))
+        return {self._word(token)[:2]}
+
+    def _word(self, token: str) -> str:
+        """Return a word as it stands in folded texts."""
+        if not (word := self.fold(token)):
+            raise UsageError(f"the pattern {token!r} holds nothing that can be looked for; write letters or digits")
+        return word
+
+    def _check_cycles(self, name: str, within: tuple[str, ...]) -> None:
+        """Refuse a list that holds itself."""
+        if name in within:
+            raise UsageError(f"the list {name} under `words` holds itself")
+        for item in self.words[name]:
+            for token in self.tokens(item):
+                if token[0] == "<" and token not in (NUMBER, FOUND):
+                    self._check_cycles(token[1:-1], (*within, name))
+
+
+def _any(alternatives: Iterable[str]) -> str:
+    """Return the regular expression of any of several."""
+    return f"(?:{'|'.join(alternatives)})"
+
+
+def _bounded(word: str) -> str:
+    """Return the regular expression of a word: Latin letters and numbers stand whole, and not in longer ones."""
+    before = after = ""
+    if re.match("[a-z]", word):
+        before = "(?<![a-z])"
+    elif word[0].isdigit() or word[0] in NUMERALS:
+        before = rf"(?<![\d.{NUMERALS}])"
+    if re.match("[a-z]", word[-1]):
+        after = "(?![a-z])"
+    elif word[-1].isdigit():
+        after = r"(?!\d)"
+    return before + re.escape(word) + after
