@@ -14,12 +14,15 @@ quickstart: .venv/.installed ## from nothing to an answer: sample corpus, datase
 	.venv/bin/python data_scripts/build_dataset.py --input outputs/sample-corpus --output outputs/sample-dataset --overwrite
 	.venv/bin/python data_scripts/train_tokenizer.py --dataset outputs/sample-dataset --output outputs/sample-tokenizer --overwrite
 	.venv/bin/wenzhen train recipes/quickstart.yaml --overwrite
+	.venv/bin/wenzhen train recipes/quickstart-departments.yaml --overwrite
+	.venv/bin/wenzhen index outputs/quickstart --overwrite
 	.venv/bin/wenzhen evaluate outputs/quickstart
 	.venv/bin/wenzhen answer outputs/quickstart "我今年55岁，上个月体检发现高血压。平时要注意什么？"
 	@echo
 	@echo "model       outputs/quickstart"
 	@echo "metrics     outputs/quickstart/metrics.json"
 	@echo "loss curve  outputs/quickstart/figures/loss.png"
+	@echo "consultations beside an answer  outputs/quickstart/evidence"
 	@echo "demo        make app"
 
 app: .venv/.installed ## open the demo on the quickstart model

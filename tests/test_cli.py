@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from helpers import ROOT
+from wenzhen.answering.answer import Answer
 from wenzhen.cli import main
 from wenzhen.errors import UsageError, run
 
@@ -52,7 +54,7 @@ def test_long_question_is_refused(model_folder: Path) -> None:
 def test_answer_as_json(model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["answer", str(model_folder), "痔疮有什么症状？", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer.keys() == {"question", "text", "ended", "unknown", "notice"}
+    assert answer.keys() == {field.name for field in fields(Answer)}
 
 
 def test_sampling_with_a_seed_repeats(model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,10 @@
 """How many questions CTranslate2 gets at a time."""
 
+import os
+
 import pytest
 
-from wenzhen.answering.translator import fitting_batch
+from wenzhen.answering.translator import available_cores, fitting_batch
 
 
 @pytest.mark.parametrize(
@@ -26,3 +28,10 @@ def test_batches_keep_every_worker_busy(rows: int, beams: int, workers: int, exp
 
 def test_a_gpu_takes_all_at_once() -> None:
     assert fitting_batch(1000, 4, "cuda", 1) == 1000
+
+
+@pytest.mark.parametrize(("threads", "cores"), [("1", 1), (" 2,1", 2), ("64", 4), ("", 4), ("0", 4), ("many", 4)])
+def test_no_more_cores_are_used_than_allowed(threads: str, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    assert available_cores() == cores

@@ -17,7 +17,7 @@ from wenzhen.answering.decoding import Decoding, describe
 from wenzhen.answering.departments import DepartmentGuesser
 from wenzhen.answering.engines import load_engine
 from wenzhen.answering.evidence import EvidenceIndex
-from wenzhen.answering.safety import SafetyRules
+from wenzhen.answering.safety import SafetyRules, rules_file
 from wenzhen.errors import UsageError
 from wenzhen.folders import name_of
 from wenzhen.models import DEPARTMENTS, EVIDENCE
@@ -31,28 +31,30 @@ EVIDENCE_COUNT = 3
 
 def without_controls(text: str, keep: str = "") -> str:
     """Return a text without surrounding white space and control characters, those to `keep` excepted."""
-    # Category C: control and format characters, and halves of surrogate pairs, which cannot be encoded.
-    return "".join(c for c in text if c in keep or not unicodedata.category(c).startswith("C")).strip()
+    if not text.isprintable():
+        # Category C: control and format characters, and halves of surrogate pairs, which cannot be encoded.
+        text = "".join(c for c in text if c in keep or not unicodedata.category(c).startswith("C"))
+    return text.strip()
 
 
 class Answerer:
-    """Answers questions with the model of a folder, and with the index and the classifier that it holds, if it does.
+    """Answers questions with the model of a folder, and with the index, classifier and safety rules that it holds.
 
     Args:
         folder: a model folder.
-        rules: of safety; None for the project's own.
         with_evidence: look for evidence, where the folder has an index.
 
     Raises:
         UsageError: the folder holds no model, or something damaged.
     """
 
-    def __init__(self, folder: Path, rules: SafetyRules | None = None, with_evidence: bool = True) -> None:
+    def __init__(self, folder: Path, with_evidence: bool = True) -> None:
         self.engine = load_engine(folder)
-        self.rules = rules or SafetyRules()
+        self.rules = SafetyRules(rules_file(folder))
         indexed = with_evidence and (folder / EVIDENCE).is_dir()
         self.evidence = EvidenceIndex(folder / EVIDENCE) if indexed else None
-        classified = (folder / DEPARTMENTS).is_dir()
+        # A classifier whose training has not ended is none yet.
+        classified = (folder / DEPARTMENTS / "model.safetensors").is_file()
         self.departments = DepartmentGuesser(folder / DEPARTMENTS) if classified else None
         self.folder = folder
         self.name = name_of(folder)
@@ -82,25 +84,32 @@ class Answerer:
         ((_, answer),) = self.answer_all([self.normalize(question)], decoding)
         return answer
 
-    def answer_all(self, questions: Sequence[str], decoding: Decoding | None = None) -> Iterator[tuple[int, Answer]]:
+    def answer_all(
+        self, questions: Sequence[str], decoding: Decoding | None = None, batch_size: int = 64
+    ) -> Iterator[tuple[int, Answer]]:
         """Yield the number and the answer of each of several normalized questions, in any order.
 
-        An answer's `seconds` are those until its batch was written, shared evenly among the questions.
+        The model answers `batch_size` of them at a time. An answer's `seconds` are those until all were written,
+        shared evenly among the questions.
         """
         start = time.perf_counter()
-        answers = [self.begin(question, decoding) for question in questions]
+        answers = self.begin_all(questions, decoding)
         asked = [index for index, answer in enumerate(answers) if self.is_open(answer)]
         if asked:
             texts = [questions[index] for index in asked]
-            written = dict(self.engine.generate(texts, decoding))
-            probabilities = self.probabilities(texts, [written[number].text for number in range(len(texts))])
-            for number, (index, probability) in enumerate(zip(asked, probabilities, strict=True)):
-                answers[index] = self.finish(answers[index], written[number].text, written[number].ended, probability)
+            written = dict(self.engine.generate(texts, decoding, batch_size))
+            unrated = [number for number, answer in written.items() if answer.probability is None]
+            rated = self.probabilities([texts[n] for n in unrated], [written[n].text for n in unrated], batch_size)
+            probabilities = dict(zip(unrated, rated, strict=True))
+            for number, index in enumerate(asked):
+                text, ended = written[number].text, written[number].ended
+                probability = probabilities.get(number, written[number].probability)
+                answers[index] = self.finish(answers[index], text, ended, probability)
         seconds = (time.perf_counter() - start) / max(len(answers), 1)
         for index, answer in enumerate(answers):
             yield index, replace(answer, seconds=seconds)
 
-    def stream(self, question: str, decoding: Decoding | None = None) -> Iterator[Answer]:
+    def stream(self, question: str, decoding: Decoding | None = None) -> Generator[Answer, None, None]:
         """Yield the answer as it grows: first what is known before a word is written, last the whole of it.
 
         Raises:
@@ -108,7 +117,7 @@ class Answerer:
         """
         start = time.perf_counter()
         text = self.normalize(question)
-        draft = self.begin(text, decoding)
+        (draft,) = self.begin_all([text], decoding)
         yield replace(draft, seconds=time.perf_counter() - start)
         if not self.is_open(draft):
             return
@@ -127,23 +136,35 @@ class Answerer:
         answer = self.finish(draft, written, self.has_ended(written, decoding), probability)
         yield replace(answer, seconds=time.perf_counter() - start)
 
-    def begin(self, question: str, decoding: Decoding | None) -> Answer:
-        """Return all that is known of a normalized question's answer before a word of it is written."""
-        answer = Answer(
-            question=question,
-            unknown=self.engine.unknown_characters(question),
-            decoding=describe(self.engine.generation_config(decoding)),
-            engine=self.engine.name,
-            model=self.name,
-            revision=self.revision,
-        )
-        if notice := self.rules.check_question(question):
-            return replace(answer, safety=notice)
-        if self.departments:
-            answer = replace(answer, department=self.departments.guess([question])[0])
+    def begin_all(self, questions: Sequence[str], decoding: Decoding | None) -> list[Answer]:
+        """Return all that is known of normalized questions' answers before a word of them is written."""
+        way = describe(self.engine.generation_config(decoding))
+        answers = [
+            Answer(
+                question=question,
+                unknown=self.engine.unknown_characters(question),
+                safety=self.rules.check_question(question),
+                decoding=way,
+                engine=self.engine.name,
+                model=self.name,
+                revision=self.revision,
+            )
+            for question in questions
+        ]
+        asked = [number for number, answer in enumerate(answers) if not answer.safety]
+        if self.departments and asked:
+            guesses = self.departments.guess([questions[number] for number in asked])
+            for number, guess in zip(asked, guesses, strict=True):
+                answers[number] = replace(answers[number], department=guess)
+        for number in asked:
+            answers[number] = self.with_evidence(answers[number])
+        return answers
+
+    def with_evidence(self, answer: Answer) -> Answer:
+        """Return an answer that has begun with the consultations nearest to its question, where there is an index."""
         if not self.evidence:
             return answer
-        evidence = tuple(self.evidence.search(question, EVIDENCE_COUNT))
+        evidence = tuple(self.evidence.search(answer.question, EVIDENCE_COUNT))
         similarity = evidence[0].similarity if evidence else 0.0
         covered = similarity >= self.evidence.least_similarity
         return replace(
@@ -171,13 +192,13 @@ class Answerer:
             caveat=UNSURE if unsure else "",
         )
 
-    def probabilities(self, questions: list[str], texts: list[str]) -> list[float | None]:
+    def probabilities(self, questions: list[str], texts: list[str], batch_size: int = 64) -> list[float | None]:
         """Return how probable the model finds answers, the geometric mean over the tokens of each; None for empty
         ones."""
         written = [number for number, text in enumerate(texts) if text]
         longest = int(self.engine.default_generation_config.max_new_tokens)
         statistics = self.engine.score(
-            [questions[n] for n in written], [texts[n] for n in written], longest, progress=False
+            [questions[n] for n in written], [texts[n] for n in written], longest, batch_size, progress=False
         )
         found = dict(zip(written, statistics, strict=True))
         return [math.exp(-found[n][0] / found[n][1]) if n in found else None for n in range(len(texts))]

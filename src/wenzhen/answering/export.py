@@ -25,6 +25,7 @@ from wenzhen.models import (
     METRICS_FILE,
     PARTIAL_PREDICTIONS,
     PREDICTIONS_FILE,
+    SAFETY_RULES,
     TENSORBOARD,
 )
 from wenzhen.recipe import RECIPE_FILE
@@ -40,6 +41,7 @@ COMPANIONS = (
     RECIPE_FILE,
     DATASET_REPORT,
     FIGURE,
+    SAFETY_RULES,
 )
 # Folders that go along, and what they hold that answers do not need.
 COMPANION_FOLDERS = (EVIDENCE, DEPARTMENTS)

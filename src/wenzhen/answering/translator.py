@@ -13,8 +13,10 @@ CPU_BATCH = 32
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many cores this process may use: those that it is allowed, or fewer where OMP_NUM_THREADS says so."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(cores, int(wanted)) if wanted.isdecimal() and int(wanted) else cores
 
 
 def start_translator(

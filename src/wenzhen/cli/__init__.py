@@ -10,10 +10,24 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 
-from wenzhen.cli import answer, benchmark, compare, evaluate, explain, export, info, push, train
+from wenzhen.cli import (
+    answer,
+    benchmark,
+    compare,
+    evaluate,
+    explain,
+    export,
+    index,
+    info,
+    push,
+    push_space,
+    safety,
+    serve,
+    train,
+)
 from wenzhen.errors import run
 
-VERBS = (train, evaluate, compare, answer, explain, export, push, benchmark, info)
+VERBS = (train, evaluate, compare, index, answer, serve, safety, explain, export, push, push_space, benchmark, info)
 
 
 def build_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:

@@ -16,7 +16,7 @@ from wenzhen.hub.model import check_folder
 from wenzhen.hub.model_card import model_card
 from wenzhen.hub.model_files import write_network, write_object, write_records, write_weights
 from wenzhen.hub.records import read_object
-from wenzhen.models import DATASET_REPORT, DEPARTMENTS, EVIDENCE, EXPORTED_WEIGHTS
+from wenzhen.models import DATASET_REPORT, DEPARTMENTS, EVIDENCE, EXPORTED_WEIGHTS, SAFETY_RULES
 from wenzhen.models.loading import load_classifier
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.tokenization import load_tokenizer, save_tokenizer
@@ -77,6 +77,9 @@ def write_model(folder: Path, output: Path) -> None:
         write_weights(folder, output)
         card = model_card(output, plain(name_of(folder)), output / DATASET_REPORT)
         (output / "README.md").write_text(card, encoding="utf-8")
+    if (folder / SAFETY_RULES).is_file():
+        check_companion(folder, folder / SAFETY_RULES)
+        shutil.copyfile(folder / SAFETY_RULES, output / SAFETY_RULES)
     if (folder / DEPARTMENTS).is_dir():
         write_classifier(folder / DEPARTMENTS, output / DEPARTMENTS)
 

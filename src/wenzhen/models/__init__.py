@@ -24,3 +24,5 @@ TENSORBOARD = "tensorboard"
 # Folders inside it that answers are given with: an index of consultations, and a classifier that guesses departments.
 EVIDENCE = "evidence"
 DEPARTMENTS = "departments"
+# Safety rules of its owner's, in the place of the project's.
+SAFETY_RULES = "safety.yaml"

@@ -1,10 +1,11 @@
 """What every engine shares: the tokenizer's work, the order of batches, and text out of growing tokens."""
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,18 @@ from wenzhen.tokenization.kinds import BYTES
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What the model wrote, and whether it ended by itself rather than at the length limit."""
+    """What the model wrote.
+
+    Attributes:
+        text: of the answer.
+        ended: whether it ended by itself rather than at the length limit.
+        probability: by the model alone, the geometric mean over the tokens; None where the engine does not tell while
+            it writes, and of an empty answer.
+    """
 
     text: str
     ended: bool
+    probability: float | None = field(default=None, compare=False)
 
 
 class Engine(ABC):
@@ -59,6 +68,8 @@ class Engine(ABC):
         if len(self.tokenizer) != vocab_size:
             raise UsageError(f"the tokenizer in {folder} has {len(self.tokenizer):,} tokens, its model {vocab_size:,}")
         self.encoder = Encoder(self.tokenizer)
+        # Of characters that were met, whether the model knows them.
+        self.known: dict[str, bool] = {}
         self.byte_tokens = set(self.tokenizer.convert_tokens_to_ids(list(BYTES))) - {self.tokenizer.unk_token_id}
 
     @property
@@ -92,6 +103,13 @@ class Engine(ABC):
     def write(self, questions: list[str], config: GenerationConfig, batch_size: int) -> Iterator[list[int]]:
         """Yield the tokens of each question's answer, in order, the end token included where it was written."""
 
+    def write_rated(
+        self, questions: list[str], config: GenerationConfig, batch_size: int
+    ) -> Iterator[tuple[list[int], float | None]]:
+        """Yield what [`write`] yields, each with its tokens' mean log-probability; None where only reading tells."""
+        for tokens in self.write(questions, config, batch_size):
+            yield tokens, None
+
     @abstractmethod
     def write_tokens(self, question: str, config: GenerationConfig) -> Generator[int, None, None]:
         """Yield the tokens of one answer as they are chosen, without beams; stop choosing when closed."""
@@ -119,14 +137,17 @@ class Engine(ABC):
 
     def question_length(self, question: str) -> int:
         """Return how many tokens a question has, the end token not counted."""
-        return len(self.encoder([question])[0]) - 1
+        _, (length,) = self.encoder.encode([question])
+        return int(length) - 1
 
     def unknown_characters(self, text: str) -> str:
         """Return the characters of a text that the model does not know, each once."""
-        characters = list(dict.fromkeys(text))
-        rows = self.encoder(characters).to_pylist()
-        unknown = self.tokenizer.unk_token_id
-        return "".join(character for character, ids in zip(characters, rows, strict=True) if unknown in ids)
+        characters = dict.fromkeys(text)
+        if new := [character for character in characters if character not in self.known]:
+            unknown = self.tokenizer.unk_token_id
+            rows = self.encoder(new).to_pylist()
+            self.known |= {character: unknown not in ids for character, ids in zip(new, rows, strict=True)}
+        return "".join(character for character in characters if not self.known[character])
 
     def generation_config(self, decoding: Decoding | None) -> GenerationConfig:
         """Return the settings to write an answer by; `decoding` None is the model's own way."""
@@ -148,9 +169,11 @@ class Engine(ABC):
         """
         order = sorted(range(len(questions)), key=lambda index: -len(questions[index]))
         config = self.generation_config(decoding)
-        answers = self.write([questions[index] for index in order], config, batch_size)
-        for index, tokens in zip(order, answers, strict=True):
-            yield index, Generated(self.text(tokens), self.tokenizer.eos_token_id in tokens[-1:])
+        answers = self.write_rated([questions[index] for index in order], config, batch_size)
+        for index, (tokens, mean) in zip(order, answers, strict=True):
+            text = self.text(tokens)
+            probability = math.exp(mean) if text and mean is not None else None
+            yield index, Generated(text, self.tokenizer.eos_token_id in tokens[-1:], probability)
 
     def stream(self, question: str, decoding: Decoding | None = None) -> Generator[str, None, None]:
         """Yield the answer in pieces as it is written; beam search, which rewrites its answer, gives one piece."""

@@ -95,9 +95,20 @@ class CTranslate2Engine(Engine):
 
     def write(self, questions: list[str], config: GenerationConfig, batch_size: int) -> Iterator[list[int]]:
         """Yield the tokens of each question's answer; see [`Engine.write`]."""
-        options = {"return_end_token": True, **self.options(config)}
+        for tokens, _ in self.write_rated(questions, config, batch_size):
+            yield tokens
+
+    def write_rated(
+        self, questions: list[str], config: GenerationConfig, batch_size: int
+    ) -> Iterator[tuple[list[int], float | None]]:
+        """Yield the tokens of each question's answer and their mean log-probability; see [`Engine.write_rated`]."""
+        options = {"return_end_token": True, "return_scores": True, **self.options(config)}
+        told = chooses_by_probability(config)
         for result in self.results(self.translator.translate_batch, batch_size, options, self.encode(questions)):
-            yield [self.ids[token] for token in result.hypotheses[0]]
+            tokens = [self.ids[token] for token in result.hypotheses[0]]
+            # The score is the sum of the log-probabilities over the length to the power of the penalty.
+            rated = told and tokens
+            yield tokens, result.scores[0] * len(tokens) ** (options["length_penalty"] - 1) if rated else None
 
     def write_tokens(self, question: str, config: GenerationConfig) -> Generator[int, None, None]:
         """Yield the tokens of one answer; see [`Engine.write_tokens`]."""
@@ -185,6 +196,16 @@ def awaited(results: list[Any]) -> Iterator[Any]:
         while not result.done():
             time.sleep(0.001)
         yield result.result()
+
+
+def chooses_by_probability(config: GenerationConfig) -> bool:
+    """Tell whether an answer's score is made of the model's own probabilities, unchanged."""
+    return not (
+        config.do_sample
+        or (config.repetition_penalty or 1) != 1
+        or config.no_repeat_ngram_size
+        or config.min_new_tokens
+    )
 
 
 def beam_options(values: dict[str, Any]) -> dict[str, Any]:
