@@ -1,7 +1,7 @@
 """An answerer with everything that a model folder may hold, its parts played by stand-ins."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from wenzhen.answering.answerer import Answerer
@@ -29,7 +29,7 @@ class Rules:
     def check_answer(self, text: str) -> CheckedAnswer:
         return CheckedAnswer(text, ())
 
-    def check_stream(self, pieces: Iterable[str]) -> Iterator[str]:
+    def check_stream(self, pieces: Iterable[str]) -> Generator[str, None, None]:
         yield from pieces
 
 
@@ -56,7 +56,8 @@ class Guesser:
 
 def furnished(folder: Path) -> Answerer:
     """Return the answerer of a model folder with the stand-ins in it."""
-    answerer = Answerer(folder, Rules())  # type: ignore[arg-type]
+    answerer = Answerer(folder)
+    answerer.rules = Rules()  # type: ignore[assignment]
     answerer.evidence = Index()  # type: ignore[assignment]
     answerer.departments = Guesser()  # type: ignore[assignment]
     return answerer
