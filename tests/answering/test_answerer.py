@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from wenzhen.answering.answer import NOT_COVERED, NOTICE, UNSURE, Answer, Confidence
+from wenzhen.answering.answer import FIXED_NOTICE, NOT_COVERED, NOTICE, UNSURE, Answer, Confidence
 from wenzhen.answering.answerer import Answerer
 from wenzhen.answering.decoding import DECODINGS, Decoding, decoding_named
 from wenzhen.answering.engines.pytorch import PyTorchEngine
@@ -114,6 +114,7 @@ def test_an_emergency_is_answered_before_anything_is_generated(silent: Answerer)
     for answer in (streamed, dict(silent.answer_all(["我胸痛"]))[0]):
         assert (answer.text, answer.safety.advice) == ("", "请立即拨打120。")
         assert (answer.evidence, answer.confidence, answer.department) == ((), None, None)
+        assert answer.notice == FIXED_NOTICE
 
 
 def test_a_folder_brings_its_own_safety_rules(model_folder: Path, tmp_path: Path) -> None:
@@ -132,6 +133,7 @@ def test_what_the_corpus_does_not_cover_gets_the_honest_sentence(silent: Answere
     for answer in (streamed, dict(silent.answer_all(["股票会涨吗？"]))[0]):
         assert (answer.text, answer.caveat) == ("", NOT_COVERED)
         assert answer.confidence == Confidence(0.4, None)
+        assert answer.notice == FIXED_NOTICE
 
 
 def test_an_improbable_answer_is_marked(answerer: Answerer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,15 @@ from wenzhen.answering.evidence import Evidence
 from wenzhen.answering.safety import Finding, SafetyNotice
 
 NOTICE = "以上内容由机器生成，可能有错，不是医生的诊断或处方；不适请就医，紧急情况请拨打120。"
+# Beside what no model wrote.
+FIXED_NOTICE = "以上是固定的提示，没有生成回答，也不是医生的诊断；不适请就医，紧急情况请拨打120。"
 NOT_COVERED = "语料库里没有与这个问题相近的问诊，模型没有依据可答。请把症状说得更具体，或直接咨询医生。"
 UNSURE = "模型对这个回答没有把握；请对照相近的问诊，以医生的意见为准。"
+
+
+def percent(share: float) -> str:
+    """Write a probability; none of a model's is a certainty."""
+    return "<1%" if share < 0.01 else ">99%" if share > 0.99 else f"{share:.0%}"
 
 
 @dataclass(frozen=True, slots=True)

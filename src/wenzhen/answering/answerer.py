@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from wenzhen.answering.answer import NOT_COVERED, UNSURE, Answer, Confidence
+from wenzhen.answering.answer import FIXED_NOTICE, NOT_COVERED, UNSURE, Answer, Confidence
 from wenzhen.answering.decoding import Decoding, describe
 from wenzhen.answering.departments import DepartmentGuesser
 from wenzhen.answering.engines import load_engine
@@ -42,13 +42,14 @@ class Answerer:
 
     Args:
         folder: a model folder.
+        name: of the model; None for the folder's.
         with_evidence: look for evidence, where the folder has an index.
 
     Raises:
         UsageError: the folder holds no model, or something damaged.
     """
 
-    def __init__(self, folder: Path, with_evidence: bool = True) -> None:
+    def __init__(self, folder: Path, name: str | None = None, with_evidence: bool = True) -> None:
         self.engine = load_engine(folder)
         self.rules = SafetyRules(rules_file(folder))
         indexed = with_evidence and (folder / EVIDENCE).is_dir()
@@ -57,7 +58,7 @@ class Answerer:
         classified = (folder / DEPARTMENTS / "model.safetensors").is_file()
         self.departments = DepartmentGuesser(folder / DEPARTMENTS) if classified else None
         self.folder = folder
-        self.name = name_of(folder)
+        self.name = name or name_of(folder)
         self.revision = model_digest(folder)[:REVISION_LENGTH]
 
     def normalize(self, question: str) -> str:
@@ -151,14 +152,13 @@ class Answerer:
             )
             for question in questions
         ]
-        asked = [number for number, answer in enumerate(answers) if not answer.safety]
+        answers = [answer if answer.safety else self.with_evidence(answer) for answer in answers]
+        asked = [number for number, answer in enumerate(answers) if self.is_open(answer)]
         if self.departments and asked:
             guesses = self.departments.guess([questions[number] for number in asked])
             for number, guess in zip(asked, guesses, strict=True):
                 answers[number] = replace(answers[number], department=guess)
-        for number in asked:
-            answers[number] = self.with_evidence(answers[number])
-        return answers
+        return [answer if self.is_open(answer) else replace(answer, notice=FIXED_NOTICE) for answer in answers]
 
     def with_evidence(self, answer: Answer) -> Answer:
         """Return an answer that has begun with the consultations nearest to its question, where there is an index."""

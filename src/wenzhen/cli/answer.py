@@ -136,17 +136,19 @@ def chosen_mapper(arguments: argparse.Namespace) -> "Mapper":
 
 def in_words(answer: "Answer") -> str:
     """Return what a reader sees of an answer on a terminal."""
+    from wenzhen.answering.answer import percent
+
     if answer.safety:
-        parts = [answer.safety.title, answer.safety.advice, answer.safety.advice_en]
-    else:
-        parts = [answer.text, answer.caveat]
+        return "\n\n".join([answer.safety.title, answer.safety.advice, answer.safety.advice_en, f"({answer.notice})"])
+    parts = [answer.text, answer.caveat]
     if answer.unknown:
         parts.append(f"(模型不认识这些字：{answer.unknown})")
     if answer.department:
-        parts.append(f"科室：{answer.department.name}（{answer.department.probability:.0%}）")
-    for found in answer.evidence:
+        parts.append(f"科室：{answer.department.name}（{percent(answer.department.probability)}）")
+    # Beside what no model wrote there is nothing to compare.
+    for found in answer.evidence if answer.text else ():
         parts.append(
-            f"训练数据中的真实问诊，{found.department}，相似度 {found.similarity:.2f}：\n"
+            f"训练数据中相近的问诊，{found.department}，相似度 {found.similarity:.2f}：\n"
             f"  问：{shortened(found.question)}\n  答：{shortened(found.answer)}"
         )
     return "\n\n".join([*filter(None, parts), f"({answer.notice})"])

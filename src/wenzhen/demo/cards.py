@@ -5,7 +5,7 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from wenzhen.answering.answer import NOT_COVERED, Answer
+from wenzhen.answering.answer import NOT_COVERED, Answer, percent
 from wenzhen.answering.answerer import Answerer
 from wenzhen.demo import texts
 from wenzhen.evaluation.table import number
@@ -24,11 +24,6 @@ def environment() -> Environment:
     templates.globals["texts"] = texts
     templates.filters |= {"number": number, "count": "{:,}".format, "percent": percent}
     return templates
-
-
-def percent(share: float) -> str:
-    """Write a probability; none of a classifier's is a certainty."""
-    return "<1%" if share < 0.01 else ">99%" if share > 0.99 else f"{share:.0%}"
 
 
 def render(template: str, **values: object) -> str:

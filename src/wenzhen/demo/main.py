@@ -78,7 +78,11 @@ def load_page(models: Sequence[str], on_page: bool = False) -> "gr.Blocks":
     from wenzhen.models.locating import find_model
 
     try:
-        answerers = [Answerer(find_model(model, FILES)) for model in models]
+        answerers = [
+            # A model of the Hub lies in a folder that is named by its commit.
+            Answerer(find_model(model, FILES), name=None if Path(model).exists() else model)
+            for model in models
+        ]
     except UsageError as error:
         if not on_page:
             raise
