@@ -1,5 +1,6 @@
 """Small things that many tests share: a sample corpus, its dataset and tokenizer, a recipe, an untrained model."""
 
+import gc
 import os
 
 os.environ |= {
@@ -20,6 +21,12 @@ from wenzhen.corpus.building import BuildOptions, build_dataset
 from wenzhen.corpus.loading import load_split
 from wenzhen.corpus.sample import write_sample_corpus
 from wenzhen.recipe import Recipe, load_recipe
+
+
+def pytest_collection_finish() -> None:
+    """Keep what is there for good, libraries and tests, from being searched whenever something tidies up."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,7 @@ class Job:
             "model": model_digest(self.folder),
             "classifier of departments": model_digest(classifier) if classifier.is_dir() else None,
             "index of evidence": file_digest(index) if self.with_evidence and index.is_file() else None,
-            "safety rules": file_digest(rules_file(self.folder)),
+            "file of safety rules": file_digest(rules_file(self.folder)),
             "decoding": asdict(self.decoding) if self.decoding else None,
             "seed": self.seed,
             # What is drawn depends on what is drawn beside it.
