@@ -73,6 +73,8 @@ def test_a_hospital_brings_its_own(tmp_path: Path) -> None:
         ("<腿>..<断>", "<腿>....<断>", "gaps are .. and ..."),
         ("<腿>..<断>", "..<断>", "begins or ends with a gap"),
         ("<腿>..<断>", "<腿", "names stand in < >"),
+        ("<腿>..<断>", "<腿>..<数9-5>", "<数9-5> is no range"),
+        ("<腿>..<断>", "<腿>..<数1-1000>", "<数1-1000> is no range"),
         ("<腿>..<断>", "！！", "holds nothing that can be looked for"),
         ("<腿>..<断>", "120", "every entry must be a text, got 120; put it in quotes"),
         ("[脚, 脚踝]", "[脚, <腿>]", "the list 腿 under `words` holds itself"),

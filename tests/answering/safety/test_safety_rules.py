@@ -8,7 +8,11 @@ import yaml
 from wenzhen.answering.safety import SafetyNotice, SafetyRules
 
 RULES = SafetyRules()
-CASES = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text(encoding="utf-8"))
+CASES = [
+    case
+    for name in ("cases.yaml", "cases_apart.yaml")
+    for case in yaml.load(Path(__file__).with_name(name).read_text(encoding="utf-8"), yaml.CSafeLoader)
+]
 # In words that can be denied, past, and asked about.
 SIGNS = ("胸痛", "呼吸困难", "晕厥", "抽搐", "咯血", "口角歪斜")
 
@@ -84,6 +88,40 @@ def test_a_sign_that_is_not_there_is_no_emergency(sign: str, sentence: str) -> N
 )
 def test_a_sign_that_is_there_is_an_emergency(sign: str, sentence: str) -> None:
     assert category(sentence.format(sign, sign)) is not None
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("血氧89", "breathing"),
+        ("血氧只有八十九", "breathing"),
+        ("血氧89.5%", "breathing"),
+        ("血氧90", None),
+        ("血氧九十八", None),
+        ("血氧289", None),
+        ("血压70/40", "consciousness"),
+        ("血压120/65", None),
+        ("血压60年没量过", None),
+        ("心率一百五", "heart"),
+        ("心率149", None),
+    ],
+)
+def test_measured_values_count_by_their_number(question: str, expected: str | None) -> None:
+    assert category(question) == expected
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_how_it_ended_makes_a_sign_one_of_former_times(sign: str) -> None:
+    assert category(f"我爸有{sign}住院，已经出院了，恢复得不错") is None
+    assert category(f"我爸有{sign}住院，已经出院了。今天又开始{sign}") is not None
+
+
+def test_notices_have_no_spaces_between_chinese_sentences() -> None:
+    for question in ("嘴歪了", "不想活了", "误服农药", "羊水破了"):
+        notice = RULES.check_question(question)
+        assert notice is not None
+        assert "。 " not in notice.advice
+        assert ". " in notice.advice_en
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ READINGS = ("denied", "past", "asked", "supposed")
 # The lists under `context`; rules.yaml says what each is for.
 CUES = (
     *("denied", "denied_behind", "filler", "not_denied"),
-    *("past", "past_behind", "present", "again"),
+    *("past", "past_behind", "over", "present", "again"),
     *("asked", "supposed"),
 )
 # How far, in characters, the surroundings of a sign reach.
@@ -42,6 +42,7 @@ class Context:
         # In the sign's clause, or closing the one before: 去年，.
         self._past = re.compile(f"{any_of['past']}(?:{_NOT_ENDS}{{0,4}}{CLAUSE})?({_NOT_ENDS}*)$")
         self._past_behind = re.compile(f"{_NOT_ENDS}{{0,4}}?{any_of['past_behind']}")
+        self._over = re.compile(any_of["over"])
         self._present = re.compile(any_of["present"])
         self._again = re.compile(any_of["again"])
         self._asked = re.compile(any_of["asked"])
@@ -78,8 +79,14 @@ class Context:
     def _is_past(self, sentence: str, after: str) -> bool:
         """Tell whether a sign behind the beginning of a sentence is one of former times."""
         if not (past := self._past.search(sentence)):
-            return self._past_behind.match(after) is not None
+            return self._past_behind.match(after) is not None or self._is_over(sentence, after)
         return not self._present.search(past[0]) and not self._again.search(after)
+
+    def _is_over(self, sentence: str, after: str) -> bool:
+        """Tell whether the sentence goes on to say how a sign that began nowhere near the present has ended."""
+        if not self._over.search(after.partition(SENTENCE)[0]):
+            return False
+        return not self._present.search(sentence) and not self._again.search(after)
 
     def _is_supposed(self, sentence: str) -> bool:
         """Tell whether a sign behind the beginning of a sentence is what might be."""

@@ -34,6 +34,16 @@ _PAIRS = (
 )
 _TRADITIONAL = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
 _NOT_A_POINT = re.compile(r"(?<!\d)\.|\.(?!\d)")
+# Signs of which a syllable is written in Latin letters beside Chinese characters: xiong口疼.
+_SYLLABLES = {
+    **{"xiong": "胸", "chuan": "喘", "teng": "疼", "tong": "痛", "tou": "头", "yun": "晕", "tu": "吐", "xue": "血"},
+    **{"zui": "嘴", "wai": "歪", "chou": "抽", "si": "死", "sha": "杀", "huo": "活", "xin": "心", "qi": "气"},
+    **{"zi": "自", "tiao": "跳", "lou": "楼", "fashao": "发烧", "liu": "流", "chu": "出", "nong": "农", "zhong": "中"},
+}
+_SYLLABLE = re.compile("|".join(sorted(_SYLLABLES, key=len, reverse=True)))
+_HAN = "[\u4e00-\u9fff]"
+_IN_LATIN = f"(?:{_SYLLABLE.pattern})+"
+_HALF_LATIN = re.compile(rf"(?<={_HAN}) ?{_IN_LATIN}(?![a-z])|(?<![a-z]){_IN_LATIN} ?(?={_HAN})")
 _RUN = re.compile(r"[。，、 ]{2,}")
 # A single Chinese character between separators belongs to a word that somebody spelled out: 胸 痛, 胸、痛, 自，杀.
 _ALONE = r"(?![无没不有是否])[\u4e00-\u9fff]"
@@ -104,6 +114,7 @@ def fold(text: str) -> Folded:
     full = _RUN.sub(lambda run: min(run[0], key=_STRONGEST.index), full).strip(SOFT)
     for spelled in _SPELLED:
         full = spelled.sub("", full)
+    full = _HALF_LATIN.sub(lambda found: _SYLLABLE.sub(lambda one: _SYLLABLES[one[0]], found[0].strip()), full)
     positions = [i for i in range(len(full)) if not (full[i] in "、 " and not _divides(full, i))]
     return Folded("".join(full[i] for i in positions), full, [*positions, len(full)])
 

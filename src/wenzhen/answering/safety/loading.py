@@ -25,6 +25,9 @@ RULES_FILE = Path(__file__).with_name("rules.yaml")
 QUESTION_NUMBER = rf"(?:(?<![\d.])\d+(?:\.\d+)?|(?<![{NUMERALS}])[{NUMERALS}]+)"
 # Characters between the signs of a pattern, where a rule does not say.
 WITHIN = 40
+_BETWEEN_CHINESE = re.compile(
+    r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) (?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])"
+)
 _SECTIONS = ("version", "notices", "words", "context", "questions", "answers")
 _NOTICE = ("title", "advice", "advice_en")
 _QUESTION_RULE, _QUESTION_OPTIONS = ("id", "category", "notice", "patterns"), ("unless", "despite", "within")
@@ -249,7 +252,8 @@ def _texts_by_name(values: dict[str, Any], where: str) -> dict[str, str]:
     for key, value in values.items():
         if not isinstance(value, str) or not value.strip():
             raise UsageError(f"{where}: {key} must be a text, got {value!r}; put it in quotes")
-    return {key: value.strip() for key, value in values.items()}
+    # A folded block of YAML puts a space where a line ends; Chinese has none there.
+    return {key: _BETWEEN_CHINESE.sub("", value.strip()) for key, value in values.items()}
 
 
 def _texts(value: Any, where: str) -> list[str]:

@@ -3,6 +3,7 @@
     胸痛            these characters
     <胸>            any of the words listed under this name
     <数>            a number, in digits or in Chinese
+    <数40-89>       one whose whole part is from 40 to 89, and not the second of two, as in 120/80
     ..  ...         up to 4, up to 12 characters of the same clause
     胸痛 + 冷汗     both, not far from each other, in either order (in a rule's patterns alone)
     <此>            the words that a pattern has found (in `unless` and under `context` alone)
@@ -21,6 +22,8 @@ NUMBER, FOUND = "<数>", "<此>"
 FOUND_MARK = "\ufffc"
 GAPS = {"..": 4, "...": 12}
 NUMERALS = "零一二两三四五六七八九十百半几"
+_DIGITS = "零一二三四五六七八九"
+_RANGE = re.compile(r"<数(\d+)-(\d+)>")
 _TOKEN = re.compile(r"<[^<>]*>|\.{2,}|(?:[^<>.]|(?<!\.)\.(?!\.))+|[<>]")
 
 
@@ -68,19 +71,19 @@ class Vocabulary:
         return _any(map(self.regex, sorted(expressions, key=lambda one: ("." in one or "<" in one, -len(one)))))
 
     def needs(self, expression: str) -> int:
-        """Return which elements a text must hold for the expression to match, as bits; see [`held`]."""
+        """Return which elements a text must hold for the expression to match, as bits; see [`absent`]."""
         mask = 0
         for token in self.tokens(expression):
             if token not in GAPS:
                 mask |= self._bit(token)
         return mask
 
-    def held(self, text: str) -> int:
-        """Return, as bits, the elements that begin with a character, or two in a row, of a text."""
+    def absent(self, text: str) -> int:
+        """Return, as bits, the elements that begin with no character, nor two in a row, of a text."""
         mask = 0
         for beginning in {*text, *map("".join, pairwise(text))}:
             mask |= self._beginning.get(beginning, 0)
-        return mask
+        return mask ^ ((1 << len(self._bits)) - 1)
 
     def tokens(self, expression: str) -> list[str]:
         """Split an expression into words, names in <>, and gaps."""
@@ -90,7 +93,9 @@ class Vocabulary:
         for token in tokens:
             if token in "<>" or (token[:2] == ".." and token not in GAPS):
                 raise UsageError(f"{expression!r} holds {token!r}; gaps are .. and ..., names stand in < >")
-            if token[0] == "<" and token not in (NUMBER, FOUND) and token[1:-1] not in self.words:
+            if _RANGE.fullmatch(token):
+                _numbers(token)
+            elif token[0] == "<" and token not in (NUMBER, FOUND) and token[1:-1] not in self.words:
                 raise UsageError(f"{expression!r} names {token}, which is no list under `words`")
         if tokens[0] in GAPS or tokens[-1] in GAPS:
             raise UsageError(f"{expression!r} begins or ends with a gap; it must begin and end with a word")
@@ -104,6 +109,8 @@ class Vocabulary:
             return self.number
         if token == FOUND:
             return FOUND_MARK
+        if _RANGE.fullmatch(token):
+            return _number_in(token)
         if token[0] == "<":
             if token not in self._regexes:
                 self._regexes[token] = self.any_of(self.words[token[1:-1]])
@@ -112,7 +119,7 @@ class Vocabulary:
 
     def _element_prefix(self, token: str) -> str:
         """Return the regular expression of what a word, a named list or a gap may begin with."""
-        if token in GAPS or token in (NUMBER, FOUND):
+        if token in GAPS or token in (NUMBER, FOUND) or _RANGE.fullmatch(token):
             return self._element(token)
         if token[0] == "<":
             return _any(map(self.prefix, self.words[token[1:-1]]))
@@ -136,6 +143,8 @@ class Vocabulary:
             return {*"0123456789", *NUMERALS}
         if token == FOUND:
             return {FOUND_MARK}
+        if _RANGE.fullmatch(token):
+            return {number[:2] for number in _numbers(token)}
         if token[0] == "<":
             return set().union(*(self._beginnings(self.tokens(item)[0]) for item in self.words[token[1:-1]]))
         return {self._word(token)[:2]}
@@ -152,13 +161,39 @@ class Vocabulary:
             raise UsageError(f"the list {name} under `words` holds itself")
         for item in self.words[name]:
             for token in self.tokens(item):
-                if token[0] == "<" and token not in (NUMBER, FOUND):
+                if token[0] == "<" and token not in (NUMBER, FOUND) and not _RANGE.fullmatch(token):
                     self._check_cycles(token[1:-1], (*within, name))
 
 
 def _any(alternatives: Iterable[str]) -> str:
     """Return the regular expression of any of several."""
     return f"(?:{'|'.join(alternatives)})"
+
+
+def _numbers(token: str) -> list[str]:
+    """Return the whole numbers of a range, in digits and in Chinese, the longest first."""
+    found = _RANGE.fullmatch(token)
+    first, last = (int(end) for end in found.groups()) if found else (0, -1)
+    if not first <= last < 1000:
+        raise UsageError(f"{token} is no range; write the smaller number first, and none above 999")
+    numbers = [spelling for number in range(first, last + 1) for spelling in (str(number), *_in_chinese(number))]
+    return sorted(numbers, key=len, reverse=True)
+
+
+def _in_chinese(number: int) -> set[str]:
+    """Return how a number from 10 to 999 is said: 八十五, 一百五十 or 一百五, 两百; the digits stand in many words."""
+    hundreds, tens, units = number // 100, number // 10 % 10, number % 10
+    if not hundreds:
+        return {(_DIGITS[tens] if tens > 1 else "") + "十" + (_DIGITS[units] if units else "")} if tens else set()
+    ten = f"{_DIGITS[tens]}十" if tens else "零" if units else ""
+    said = {ten + (_DIGITS[units] if units else "")} | ({_DIGITS[tens]} if tens and not units else set())
+    return {f"{digit}百{rest}" for digit in _DIGITS[hundreds] + ("两" if hundreds == 2 else "") for rest in said}
+
+
+def _number_in(token: str) -> str:
+    """Return the regular expression of a number in a range."""
+    numbers = "|".join(_numbers(token))
+    return rf"(?<![\d.{NUMERALS}])(?<!\d )(?:{numbers})(?:\.\d+)?(?![\d{NUMERALS}])"
 
 
 def _bounded(word: str) -> str:

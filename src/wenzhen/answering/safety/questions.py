@@ -61,13 +61,15 @@ class Reader:
         self, text: Folded, vocabulary: Vocabulary, sign: Callable[[str], re.Pattern[str]], context: Context
     ) -> None:
         self.text, self.sign, self.context = text, sign, context
-        self.held = vocabulary.held(text.text)
+        self.absent = vocabulary.absent(text.text)
+        self._found: dict[str, list[tuple[Span, str | None]]] = {}
         self._readings: dict[tuple[Span, ...], str | None] = {}
 
     def match(self, rule: QuestionRule) -> tuple[str, ...] | None:
         """Return the words by which a rule holds, or None."""
+        absent = self.absent
         for pattern in rule.patterns:
-            if pattern.needs & self.held == pattern.needs and (found := self._together(pattern, rule)):
+            if not pattern.needs & absent and (found := self._together(pattern, rule)):
                 return tuple(self.text.text[start:end] for start, end in sorted(found))
         return None
 
@@ -89,14 +91,20 @@ class Reader:
 
     def _signs(self, part: str, rule: QuestionRule) -> Iterator[Span]:
         """Yield where a sign is present."""
+        if part not in self._found:
+            self._found[part] = list(self._read(part))
+        for span, reading in self._found[part]:
+            if (reading is None or reading in rule.despite) and not self._is_excused(rule, span):
+                yield span
+
+    def _read(self, part: str) -> Iterator[tuple[Span, str | None]]:
+        """Yield where a sign stands, and what it is there."""
         for found in self.sign(part).finditer(self.text.text):
             span, *gaps = found.regs
             if found.regs not in self._readings:
                 gaps = [gap for gap in gaps if gap[0] >= 0]
                 self._readings[found.regs] = self.context.reading(self.text, *span, gaps)
-            reading = self._readings[found.regs]
-            if (reading is None or reading in rule.despite) and not self._is_excused(rule, span):
-                yield span
+            yield span, self._readings[found.regs]
 
     def _is_excused(self, rule: QuestionRule, span: Span) -> bool:
         """Tell whether what a rule excuses stands around a sign."""

@@ -1,6 +1,6 @@
 """The rules of a file, put to questions and answers."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,6 +9,7 @@ from wenzhen.answering.safety.answers import AnswerChecker, Finding
 from wenzhen.answering.safety.folding import fold
 from wenzhen.answering.safety.loading import RULES_FILE, RuleFile, load_rules
 from wenzhen.answering.safety.questions import Reader
+from wenzhen.models import SAFETY_RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,12 @@ class CheckedAnswer:
     findings: tuple[Finding, ...]
 
 
+def rules_file(folder: Path) -> Path:
+    """Return the file with a model folder's rules: the folder's own, or else the project's."""
+    own = folder / SAFETY_RULES
+    return own if own.is_file() else RULES_FILE
+
+
 class SafetyRules:
     """The rules of a file; may be asked by several threads at once.
 
@@ -53,7 +60,7 @@ class SafetyRules:
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        self._rules = _default_rules() if file is None else load_rules(file)
+        self._rules = _default_rules() if file in (None, RULES_FILE) else load_rules(Path(file))
         self.version = self._rules.version
         self.categories = tuple(dict.fromkeys(rule.category for rule in self._rules.questions))
 
@@ -80,7 +87,7 @@ class SafetyRules:
         shown = checker.add(text) + checker.finish()
         return CheckedAnswer(shown, tuple(checker.findings))
 
-    def check_stream(self, pieces: Iterable[str]) -> Iterator[str]:
+    def check_stream(self, pieces: Iterable[str]) -> Generator[str, None, None]:
         """Yield a growing answer in checked pieces, which join to `check_answer(whole).text`.
 
         What may be a part of something that is marked or withheld waits until that is known.
