@@ -1,7 +1,6 @@
 """Files of answers: complete, in order and nothing twice, whatever comes between."""
 
 import json
-import multiprocessing
 import os
 import random
 import resource
@@ -13,15 +12,12 @@ from pathlib import Path
 import pytest
 
 from echoing import EchoJob
+from processes import PROCESSES
 from wenzhen.answering.answer_files import begun
 from wenzhen.answering.batch import answer_file, print_answers
 from wenzhen.answering.chunks import Answered, Job, answer_here
 from wenzhen.answering.question_files import Place, QuestionFile
 from wenzhen.errors import RunError, UsageError
-
-# Its children start with what it has imported.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["echoing", "wenzhen.answering.batch"])
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """A build that is killed (kill -9) leaves the old dataset or the new one, never a part of either."""
 
-import multiprocessing
 import os
 import random
 import shutil
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from processes import PROCESSES
 from wenzhen.corpus.building import BuildOptions, build_dataset
 from wenzhen.corpus.loading import load_split
 from wenzhen.corpus.sample import write_sample_corpus
@@ -22,10 +22,6 @@ from wenzhen.errors import UsageError
 # KILLS=50 looks further.
 KILLS = int(os.environ.get("KILLS", 4))
 OLD, NEW = BuildOptions(seed=1), BuildOptions(seed=2)
-
-# Its children start with what it has imported.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["wenzhen.corpus.building"])
 
 Files = dict[str, bytes]
 

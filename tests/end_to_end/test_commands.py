@@ -1,21 +1,18 @@
 """The real commands, one after the other, on a tiny corpus: what `make quickstart` runs."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-from helpers import ROOT, tiny_run
-
-
-def command(*words: object) -> str:
-    """Run a command as a user does and return what it printed."""
-    process = subprocess.run([sys.executable, *map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert process.returncode == 0, process.stderr
-    return process.stdout
+from helpers import tiny_run
+from processes import start
 
 
 def test_from_csvs_to_an_answer(tmp_path: Path) -> None:
+    def command(*words: object) -> str:
+        program = start([str(word) for word in words], tmp_path / "command")
+        assert program.wait() == 0, program.said()
+        return program.printed()
+
     # A space in every path.
     folder = tmp_path / "my records"
     corpus, dataset, tokenizer, model = (folder / name for name in ("corpus", "dataset", "tokenizer", "model"))

@@ -1,22 +1,16 @@
 """The real command, killed (kill -9), told to stop, and started again: it comes to the same as one left in peace."""
 
 import json
-import multiprocessing
 import os
 import random
 import signal
-import socket
-import sys
 import time
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from helpers import ROOT, tiny_run
-from wenzhen.cli import main
-from wenzhen.errors import run
+from helpers import tiny_run
+from processes import Program, places, start
 from wenzhen.training.output import is_unfinished
 
 # KILLS=200 looks further.
@@ -35,35 +29,6 @@ SETTINGS = (
 )
 EXACT = ("model.safetensors", "training_log.jsonl", "figures/loss.png")
 
-# Its children start with what it has imported.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["wenzhen.training.run", "matplotlib.figure", "wenzhen.hub.model_card"])
-
-
-class Command(NamedTuple):
-    """A run in its own process, whose standard error goes to a file."""
-
-    process: BaseProcess
-    errors: Path
-
-    def wait(self) -> int:
-        """Wait for its end and return its exit code."""
-        self.process.join(120)
-        assert self.process.exitcode is not None, "it hangs"
-        return self.process.exitcode
-
-    def said(self) -> str:
-        return self.errors.read_text(encoding="utf-8")
-
-
-def call(arguments: list[str], errors: Path, environment: dict[str, str]) -> None:
-    """Be the command."""
-    os.environ |= environment
-    with errors.open("wb") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    sys.exit(run(main, arguments))
-
 
 class Runs:
     """Starts runs of the same recipe."""
@@ -72,23 +37,14 @@ class Runs:
         self.folder = folder
         self.settings = [*tiny_run(dataset, tokenizer_folder), *SETTINGS]
 
-    def start(self, output: Path, *words: str, processes: int = 1) -> list[Command]:
+    def start(self, output: Path, *words: str, processes: int = 1) -> list[Program]:
         """Start a run in one or several processes."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        arguments = ["train", str(ROOT / "recipes/quickstart.yaml"), *self.settings, f"output={output}"]
+        arguments = ["-m", "wenzhen", "train", "recipes/quickstart.yaml", *self.settings, f"output={output}"]
         arguments += [f"training.per_device_train_batch_size={PAIRS // processes}", *words]
-        commands = []
-        for rank in range(processes):
-            place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
-            place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-            environment = {name: str(value) for name, value in place.items()} if processes > 1 else {}
-            errors = self.folder / f"{output.name}-{rank}.txt"
-            process = PROCESSES.Process(target=call, args=(arguments, errors, environment))
-            process.start()
-            commands.append(Command(process, errors))
-        return commands
+        return [
+            start(arguments, self.folder / f"{output.name}-{rank}", place)
+            for rank, place in enumerate(places(processes) if processes > 1 else [{}])
+        ]
 
     def train(self, output: Path, *words: str, processes: int = 1) -> None:
         """Run to the end."""

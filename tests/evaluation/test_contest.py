@@ -4,12 +4,15 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from processes import start
 from wenzhen.cli import main
 from wenzhen.errors import RunError, UsageError
 from wenzhen.evaluation import contest
@@ -27,9 +30,17 @@ def models(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list
 
 @pytest.fixture(scope="module")
 def compared(models: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("compared") / "out"
-    assert main(["compare", *map(str, models), "--limit", "24", "--output", str(output)]) == 0
-    return output
+    folder = tmp_path_factory.mktemp("compared")
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        python, *words = command
+        assert python == sys.executable
+        return subprocess.CompletedProcess(command, start(words, folder / "process").wait())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contest, "subprocess", SimpleNamespace(run=run, DEVNULL=subprocess.DEVNULL))
+        assert main(["compare", *map(str, models), "--limit", "24", "--output", str(folder / "out")]) == 0
+    return folder / "out"
 
 
 class Page(HTMLParser):

@@ -3,16 +3,18 @@
 `PYTHONPATH=tests python tests/invariant/spreads.py` prints how far their losses, gradient norms and weights are apart.
 """
 
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+from accelerate.utils.launch import prepare_multi_gpu_env
 from safetensors.torch import load_file
 
 from helpers import ROOT, tiny_run
+from processes import places, start
 from wenzhen.cli import main
 from wenzhen.training.log import read_log
 
@@ -98,15 +100,23 @@ def train(run: str, spread: str, output: Path, dataset: Path, tokenizer_folder: 
     if processes == 1:
         assert main(arguments) == 0
         return Outcome.of(output)
-    launcher = ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m", "wenzhen"]
-    if "FSDP" in spread:
-        launcher = ["accelerate.commands.accelerate_cli", "launch", "--main_process_port=0"]
-        launcher += ["--config_file", str(ROOT / "recipes/accelerate/fsdp.yaml"), f"--num_processes={processes}"]
-        launcher += [str(Path(__file__).with_name("fsdp_on_cpu.py"))]
-    command = [sys.executable, "-m", *launcher, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    shared = "FSDP" in spread
+    program = [str(Path(__file__).with_name("fsdp_on_cpu.py"))] if shared else ["-m", "wenzhen"]
+    environment = fsdp_settings(processes) if shared else {}
+    commands = [
+        start([*program, *arguments], output.with_name(f"{output.name} {rank}"), environment | place)
+        for rank, place in enumerate(places(processes))
+    ]
+    for command in commands:
+        assert command.wait() == 0, command.said()[-3000:]
     return Outcome.of(output)
+
+
+def fsdp_settings(processes: int) -> dict[str, str]:
+    """Return the variables that `accelerate launch` gives to processes that share a model."""
+    words = ["--config_file", str(ROOT / "recipes/accelerate/fsdp.yaml"), f"--num_processes={processes}", "wenzhen"]
+    arguments, *_ = _validate_launch_command(launch_command_parser().parse_args(words))
+    return prepare_multi_gpu_env(arguments)
 
 
 def print_table() -> None:

@@ -49,8 +49,33 @@ print(json.dumps({{"module": type(model).__module__, "logits": logits.tolist()}}
 """
 
 
-def run_python(code: str, folder: Path) -> str:
-    """Run `code` in a fresh interpreter that starts in `folder`; returns what it printed."""
+# What all would read first is read once; each piece of code then has an interpreter in which neither transformers nor
+# the package has been imported.
+RUN_EACH = """
+import json, os, sys, traceback
+import torch._dynamo, torch.distributed.fsdp, torch.distributed.tensor, scipy.optimize
+
+for name, code in json.load(sys.stdin).items():
+    if not os.fork():
+        for stream, kind in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{name}.{kind}", os.O_CREAT | os.O_WRONLY), stream)
+        assert not {"transformers", "wenzhen"} & set(sys.modules)
+        status = 1
+        try:
+            exec(code, {"__name__": "__main__"})
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    _, status = os.wait()
+    print(json.dumps({name: status}))
+"""
+
+
+def run_python(codes: dict[str, str], folder: Path) -> dict[str, str]:
+    """Run each code in an interpreter of its own that starts in `folder`; returns by name what they printed."""
     environment = {
         **os.environ,
         "HF_HUB_OFFLINE": "1",
@@ -58,9 +83,19 @@ def run_python(code: str, folder: Path) -> str:
         "HF_MODULES_CACHE": str(folder / "modules"),
         "OMP_NUM_THREADS": "1",
     }
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_EACH],
+        input=json.dumps(codes),
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    for line in done.stdout.splitlines():
+        ((name, status),) = json.loads(line).items()
+        assert status == 0, (name, (folder / f"{name}.err").read_text(encoding="utf-8"))
+    return {name: (folder / f"{name}.out").read_text(encoding="utf-8") for name in codes}
 
 
 @pytest.fixture(scope="module")
@@ -90,51 +125,71 @@ def logits(model) -> torch.Tensor:
         return model(**{name: torch.tensor(ids) for name, ids in INPUTS.items()}).logits
 
 
-def test_importing_the_package_imports_neither_torch_nor_transformers(tmp_path):
-    printed = run_python("import wenzhen, sys; print(sorted({'torch', 'transformers'} & set(sys.modules)))", tmp_path)
+def test_importing_the_package_imports_neither_torch_nor_transformers():
+    code = "import wenzhen, sys; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    ("imports", "remote", "module"),
-    [
-        ("import wenzhen\nfrom transformers import AutoModelForSeq2SeqLM", False, "wenzhen."),
-        ("from transformers import AutoModelForSeq2SeqLM\nimport wenzhen", False, "wenzhen."),
-        (
-            "from wenzhen.models.transformer.modeling_transformer import WenzhenModel\n"
-            "from transformers import AutoModelForSeq2SeqLM",
-            False,
-            "wenzhen.",
-        ),
-        (
-            "import wenzhen\nfrom transformers.modeling_layers import GradientCheckpointingLayer\n"
-            "from transformers import AutoModelForSeq2SeqLM",
-            False,
-            "wenzhen.",
-        ),
-        (BLOCK_WENZHEN, True, "transformers_modules."),
-    ],
-    ids=["package first", "transformers first", "model first", "layers first", "code from the folder"],
-)
-def test_fresh_interpreter_loads_the_same_model(saved, logits, tmp_path, imports, remote, module):
-    code = LOAD_AND_PRINT.format(auto="AutoModelForSeq2SeqLM", folder=str(saved), remote=remote, inputs=INPUTS)
-    result = json.loads(run_python(imports + code, tmp_path).splitlines()[-1])
-    assert result["module"].startswith(module)
+# By name: what is imported first, whether the folder's code is trusted, and whose class is loaded.
+READERS = {
+    "package first": ("import wenzhen\nfrom transformers import AutoModelForSeq2SeqLM", False, "wenzhen."),
+    "transformers first": ("from transformers import AutoModelForSeq2SeqLM\nimport wenzhen", False, "wenzhen."),
+    "model first": (
+        "from wenzhen.models.transformer.modeling_transformer import WenzhenModel\n"
+        "from transformers import AutoModelForSeq2SeqLM",
+        False,
+        "wenzhen.",
+    ),
+    "layers first": (
+        "import wenzhen\nfrom transformers.modeling_layers import GradientCheckpointingLayer\n"
+        "from transformers import AutoModelForSeq2SeqLM",
+        False,
+        "wenzhen.",
+    ),
+    "code from the folder": (BLOCK_WENZHEN, True, "transformers_modules."),
+}
+
+
+@pytest.fixture(scope="module")
+def classifier(model) -> WenzhenForSequenceClassification:
+    torch.manual_seed(0)
+    return WenzhenForSequenceClassification(model.config).eval()
+
+
+@pytest.fixture(scope="module")
+def printed(saved, classifier, tmp_path_factory) -> dict[str, str]:
+    """What fresh interpreters print of the model and of the classifier."""
+    folder = tmp_path_factory.mktemp("readers")
+    (folder / "classifier").mkdir()
+    save_with_code(classifier, folder / "classifier")
+
+    def load(auto: str, source: Path, remote: bool, inputs: dict[str, list[list[int]]]) -> str:
+        return LOAD_AND_PRINT.format(auto=auto, folder=str(source), remote=remote, inputs=inputs)
+
+    codes = {
+        name: imports + load("AutoModelForSeq2SeqLM", saved, remote, INPUTS)
+        for name, (imports, remote, _) in READERS.items()
+    }
+    question = {"input_ids": INPUTS["input_ids"]}
+    codes["classifier"] = BLOCK_WENZHEN + load(
+        "AutoModelForSequenceClassification", folder / "classifier", True, question
+    )
+    return run_python(codes, folder)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_fresh_interpreter_loads_the_same_model(printed, logits, name):
+    result = json.loads(printed[name].splitlines()[-1])
+    assert result["module"].startswith(READERS[name][2])
     torch.testing.assert_close(torch.tensor(result["logits"]), logits, rtol=0, atol=1e-6)
 
 
-def test_fresh_interpreter_loads_the_same_classifier_without_the_package(model, tmp_path):
-    torch.manual_seed(0)
-    classifier = WenzhenForSequenceClassification(model.config).eval()
-    (tmp_path / "saved").mkdir()
-    save_with_code(classifier, tmp_path / "saved")
-    inputs = {"input_ids": INPUTS["input_ids"]}
-    auto = "AutoModelForSequenceClassification"
-    code = LOAD_AND_PRINT.format(auto=auto, folder=str(tmp_path / "saved"), remote=True, inputs=inputs)
-    result = json.loads(run_python(BLOCK_WENZHEN + code, tmp_path).splitlines()[-1])
+def test_fresh_interpreter_loads_the_same_classifier_without_the_package(printed, classifier):
+    result = json.loads(printed["classifier"].splitlines()[-1])
     assert result["module"].startswith("transformers_modules.")
     with torch.no_grad():
-        expected = classifier(torch.tensor(inputs["input_ids"])).logits
+        expected = classifier(torch.tensor(INPUTS["input_ids"])).logits
     torch.testing.assert_close(torch.tensor(result["logits"]), expected, rtol=0, atol=1e-6)
 
 

@@ -12,6 +12,7 @@ import torch
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from helpers import ROOT, tiny_run
+from processes import places, start
 from small_models import PAIRS, POSITIONS, small_tokenizer, trained_model
 from wenzhen.answering.engines.pytorch import PyTorchEngine
 from wenzhen.corpus.loading import load_split
@@ -106,20 +107,33 @@ def test_beams_are_left_out(make_recipe: MakeRecipe, tmp_path: Path) -> None:
     assert greedy == beams != []
 
 
-TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "wenzhen")
 FSDP = ("accelerate.commands.accelerate_cli", "launch", "--config_file", str(ROOT / "recipes/accelerate/fsdp.yaml"))
 FSDP += ("--num_processes=2", "--main_process_port=0", str(ROOT / "tests/invariant/fsdp_on_cpu.py"))
 
 
-@pytest.mark.parametrize(("launcher", "answered"), [(TORCHRUN, [1, 2]), (FSDP, [])], ids=["whole models", "FSDP"])
-def test_one_of_several_processes_answers_where_it_has_the_whole_model(
-    dataset: Path, tokenizer_folder: Path, tmp_path: Path, launcher: tuple[str, ...], answered: list[int]
+def arguments(dataset: Path, tokenizer_folder: Path, output: Path) -> list[str]:
+    """Return the words of a run that measures the validation loss twice."""
+    words = ["train", str(ROOT / "recipes/quickstart.yaml"), *tiny_run(dataset, tokenizer_folder), f"output={output}"]
+    return [*words, "evaluation.questions=0", "evaluation.examples=2", "training.max_steps=2", "training.eval_steps=1"]
+
+
+def test_one_of_several_processes_answers(dataset: Path, tokenizer_folder: Path, tmp_path: Path) -> None:
+    words = ["-m", "wenzhen", *arguments(dataset, tokenizer_folder, tmp_path / "model")]
+    programs = [start(words, tmp_path / str(rank), place) for rank, place in enumerate(places(2))]
+    for program in programs:
+        assert program.wait() == 0, program.said()
+    assert [entry["step"] for entry in examples_of(tmp_path / "model")] == [1, 2]
+    printed = "".join(program.printed() for program in programs)
+    assert printed.count("answers at step") == 2
+    assert printed.count("no process holds the whole model") == 0
+
+
+def test_none_of_several_processes_answers_where_none_has_the_whole_model(
+    dataset: Path, tokenizer_folder: Path, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", *launcher, "train", str(ROOT / "recipes/quickstart.yaml")]
-    command += [*tiny_run(dataset, tokenizer_folder), f"output={tmp_path / 'model'}", "evaluation.questions=0"]
-    command += ["evaluation.examples=2", "training.max_steps=2", "training.eval_steps=1"]
+    command = [sys.executable, "-m", *FSDP, *arguments(dataset, tokenizer_folder, tmp_path / "model")]
     process = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert process.returncode == 0, process.stderr
-    assert [entry["step"] for entry in examples_of(tmp_path / "model")] == answered
-    assert process.stdout.count("answers at step") == len(answered)
-    assert process.stdout.count("no process holds the whole model") == (not answered)
+    assert examples_of(tmp_path / "model") == []
+    assert process.stdout.count("answers at step") == 0
+    assert process.stdout.count("no process holds the whole model") == 1

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from processes import PROCESSES as FRESH
 from wenzhen.errors import UsageError
 from wenzhen.recipe import Recipe
 from wenzhen.training import lock
@@ -108,10 +109,9 @@ def test_all_processes_of_a_run_are_refused_together(output: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    context = multiprocessing.get_context("forkserver")
-    refused = context.Semaphore(0)
+    refused = FRESH.Semaphore(0)
     with locked(output):
-        processes = [context.Process(target=be_one_of_two, args=(rank, port, output, refused)) for rank in range(2)]
+        processes = [FRESH.Process(target=be_one_of_two, args=(rank, port, output, refused)) for rank in range(2)]
         for process in processes:
             process.start()
         for process in processes:

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from datasets import DatasetDict
 from transformers import PreTrainedTokenizerFast
 
 from helpers import ROOT, tiny_run
+from processes import start
 from small_models import (
     PAIRS,
     POSITIONS,
@@ -257,11 +256,9 @@ def test_new_records_with_new_characters_through_the_commands(source: Path, data
     DatasetDict(train=new, validation=new.select(range(8)), test=new.select(range(8))).save_to_disk(tmp_path / "new")
 
     def command(*words: object) -> str:
-        process = subprocess.run(
-            [sys.executable, *map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        assert process.returncode == 0, process.stderr
-        return process.stdout
+        program = start([str(word) for word in words], tmp_path / "command")
+        assert program.wait() == 0, program.said()
+        return program.printed()
 
     extend = ("--dataset", tmp_path / "new", "--output", tmp_path / "tokenizer", "--extend", source)
     assert "are new" in command("data_scripts/train_tokenizer.py", *extend)

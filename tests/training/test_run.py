@@ -32,10 +32,12 @@ def test_eight_pairs_are_learned_by_heart(make_recipe: MakeRecipe, dataset: Path
         f"output={tmp_path / 'model'}",
         f"data.dataset={tmp_path / 'eight'}",
         "model.d_model=64",
-        "training.max_steps=150",
+        "model.encoder_layers=1",
+        "model.decoder_layers=1",
+        "training.max_steps=100",
         "training.per_device_train_batch_size=8",
         "training.learning_rate=5e-3",
-        "training.eval_steps=150",
+        "training.eval_steps=100",
     )
     output = train(recipe)
     assert read_log(output)[-1]["eval_loss"] < 0.05

@@ -1,9 +1,6 @@
 """TensorBoard and trackio."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from importlib import util
 from pathlib import Path
@@ -11,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers import ROOT, tiny_run
+from processes import start
 from wenzhen.errors import UsageError
 from wenzhen.recipe import Recipe
 from wenzhen.training import trackers
@@ -61,11 +59,8 @@ def test_tensorboard_gets_what_the_log_gets_and_the_speed(make_recipe: MakeRecip
 
 @pytest.mark.skipif(not util.find_spec("trackio"), reason="trackio is not installed")
 def test_trackio_keeps_a_run_on_this_machine(dataset: Path, tokenizer_folder: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "wenzhen", "train", str(ROOT / "recipes/quickstart.yaml")]
-    command += [*tiny_run(dataset, tokenizer_folder), *SHORT, "training.report_to=trackio", "evaluation.questions=0"]
-    environment = os.environ | {"TRACKIO_DIR": str(tmp_path / "trackio")}
-    process = subprocess.run(
-        [*command, f"output={tmp_path / 'model'}"], env=environment, capture_output=True, text=True, check=False
-    )
-    assert process.returncode == 0, process.stderr
+    words = ["-m", "wenzhen", "train", str(ROOT / "recipes/quickstart.yaml"), *tiny_run(dataset, tokenizer_folder)]
+    words += [*SHORT, "training.report_to=trackio", "evaluation.questions=0", f"output={tmp_path / 'model'}"]
+    program = start(words, tmp_path / "process", {"TRACKIO_DIR": str(tmp_path / "trackio")})
+    assert program.wait() == 0, program.said()
     assert [path.name for path in (tmp_path / "trackio").glob("wenzhen*")]
