@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from wenzhen.answering.answer import FIXED_NOTICE, NOT_COVERED, NOTICE, UNSURE, Answer, Confidence
+from wenzhen.answering.answer import FIXED_NOTICE, NOT_COVERED, NOTICE, UNCHECKED, UNSURE, Answer, Confidence
 from wenzhen.answering.answerer import Answerer
 from wenzhen.answering.decoding import DECODINGS, Decoding, decoding_named
 from wenzhen.answering.engines.pytorch import PyTorchEngine
 from wenzhen.answering.evidence import Evidence
 from wenzhen.answering.safety import SafetyNotice, SafetyRules
 from wenzhen.answering.safety.loading import RULES_FILE
+from wenzhen.answering.safety.rules import CheckedAnswer
 from wenzhen.errors import UsageError
 from wenzhen.models.digest import model_digest
 
@@ -59,7 +60,7 @@ def test_an_answer_says_what_wrote_it_and_how(answerer: Answerer, model_folder: 
     answer = answerer.answer(QUESTIONS[0], DECODINGS["beam"])
     assert (answer.engine, answer.decoding, answer.model) == ("PyTorch", "4 beams, α 0.75", model_folder.name)
     assert answer.revision == model_digest(model_folder)[:12]
-    assert (answer.safety, answer.department, answer.evidence, answer.caveat) == (None, None, (), "")
+    assert (answer.safety, answer.department, answer.evidence, answer.caveat) == (None, None, (), UNCHECKED)
 
 
 def test_probability_is_the_geometric_mean_over_the_tokens(answerer: Answerer) -> None:
@@ -83,6 +84,13 @@ class Rules(SafetyRules):
         if "胸痛" not in question:
             return None
         return SafetyNotice("test", "heart", "胸痛", "请立即拨打120。", "Call 120.", ("胸痛",), "0")
+
+
+class Lenient(SafetyRules):
+    """Rules that let everything pass."""
+
+    def check_answer(self, text: str) -> CheckedAnswer:
+        return CheckedAnswer(text, ())
 
 
 class Index:
@@ -134,6 +142,32 @@ def test_what_the_corpus_does_not_cover_gets_the_honest_sentence(silent: Answere
         assert (answer.text, answer.caveat) == ("", NOT_COVERED)
         assert answer.confidence == Confidence(0.4, None)
         assert answer.notice == FIXED_NOTICE
+
+
+def test_consultations_beside_an_answer_tell_no_doses_and_steer_no_terminal(
+    answerer: Answerer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question, text = (
+        "宝宝发烧，给他吃了布洛芬5ml，可以吗？\x1b[2J",
+        "口服阿莫西林0.5g，多喝水。\n\x1b]0;x\x07\u202e体温38.5度再来。",
+    )
+    index = Index(0.9)
+    index.found = [Evidence("1", "内\x1b科", question, text, 0.9)]
+    monkeypatch.setattr(answerer, "evidence", index)
+    shown = (
+        Evidence(
+            "1",
+            "内科",
+            "宝宝发烧，给他吃了布洛芬〔剂量须由医生决定〕，可以吗？[2J",
+            "口服阿莫西林〔剂量须由医生决定〕，多喝水。\n]0;x体温38.5度再来。",
+            0.9,
+        ),
+    )
+    assert answerer.answer(QUESTIONS[0]).evidence == shown
+    assert all(part.evidence == shown for part in answerer.stream(QUESTIONS[0]))
+    # Other rules find the same consultation.
+    monkeypatch.setattr(answerer, "rules", Lenient())
+    assert "布洛芬5ml" in answerer.answer(QUESTIONS[0]).evidence[0].question
 
 
 def test_an_improbable_answer_is_marked(answerer: Answerer, monkeypatch: pytest.MonkeyPatch) -> None:

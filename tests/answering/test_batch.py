@@ -138,6 +138,38 @@ def partial_size(output: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
+def test_a_journal_that_was_edited_is_believed_no_further_than_the_answers_go(
+    source: QuestionFile, output: Path, whole: bytes
+) -> None:
+    with pytest.raises(RunError):
+        answer_file(EchoJob(), source, output, mapper=stopping(8, RunError("full")))
+    left = {file: file.read_bytes() for file in drafts(output)}
+    journal, _ = left
+    *before, line = left[journal].splitlines(keepends=True)
+    (questions, read, digest), size, failed = json.loads(line)
+    edited: list[object] = [
+        [[questions, read, digest], other, failed]
+        for other in (size - 777, size - 1, 0, -5, size + 1, None, True, 1e9)
+    ]
+    edited += [[[other, read, digest], size, failed] for other in (questions - 4, questions + 1, "x", None, 32.0)]
+    edited += [[["x", None, {}], "y", -5], [[questions, read, None], size, failed], [[], 0, 0], {}, 5]
+    edited += [[[questions, read, digest], size, -1], [[questions, "9", digest], size, failed]]
+    for content in edited:
+        for file, old in left.items():
+            file.write_bytes(old)
+        journal.write_bytes(b"".join(before) + json.dumps(content).encode() + b"\n")
+        starts: list[int] = []
+
+        def mapper(job: Job, source: QuestionFile, start: Place, starts: list[int] = starts) -> Iterator[Answered]:
+            starts.append(start.questions)
+            return answer_here(job, source, start)
+
+        assert answer_file(EchoJob(), source, output, mapper=mapper) == 2
+        assert output.read_bytes() == whole, content
+        assert starts == [28], content
+        output.unlink()
+
+
 def test_answers_of_another_model_are_never_mixed_in(source: QuestionFile, output: Path, whole: bytes) -> None:
     with pytest.raises(KeyboardInterrupt):
         answer_file(EchoJob(model="other"), source, output, mapper=stopping(3, KeyboardInterrupt()))

@@ -19,6 +19,7 @@ from wenzhen.evaluation import contest
 from wenzhen.evaluation.contest import Contender, contenders_of
 from wenzhen.evaluation.floors import FLOORS
 from wenzhen.evaluation.predictions import read_predictions
+from wenzhen.recipe import load_recipe
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +190,14 @@ def test_what_cannot_be_compared(models: list[Path], tmp_path: Path) -> None:
     (unfinished / "model.safetensors").unlink()
     with pytest.raises(UsageError, match=r"no trained model.*--losses"):
         main(["compare", str(models[0]), str(unfinished), *output])
+    classifier = Path(shutil.copytree(models[0], tmp_path / "classifier"))
+    config = json.loads((classifier / "config.json").read_text(encoding="utf-8"))
+    config["architectures"] = ["WenzhenForSequenceClassification"]
+    (classifier / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    # What it is counts more than what its recipe names.
+    load_recipe(str(classifier / "recipe.yaml"), ["data.dataset=nowhere"]).save(classifier)
+    with pytest.raises(UsageError, match="classifier holds a classifier of departments, which writes no answers"):
+        main(["compare", str(classifier), str(models[0]), *output])
     with pytest.raises(UsageError, match="--limit must be at least 1, got 0"):
         main(["compare", str(models[0]), "--limit", "0", *output])
     with pytest.raises(UsageError, match="no question is of the department 牙科"):

@@ -13,16 +13,20 @@ from typing import Any
 
 import pytest
 import torch
-from huggingface_hub import HfApi, snapshot_download
+from huggingface_hub import HfApi, constants, snapshot_download
 
 from helpers import ROOT
 from hub_client import run_python, usage
 from hub_server import Account, Hub
 from hub_store import File, Repository
+from wenzhen.answering.answerer import Answerer
 from wenzhen.answering.engines.pytorch import PyTorchEngine
+from wenzhen.answering.safety.loading import RULES_FILE
 from wenzhen.cli import main
+from wenzhen.demo.main import FILES
 from wenzhen.errors import RunError, UsageError
 from wenzhen.hub.model import push_model
+from wenzhen.models.locating import find_model
 
 NAME = "tester/doctor"
 PUBLISHED = [
@@ -118,6 +122,23 @@ def test_with_the_package_no_code_is_trusted_nor_downloaded(client: Hub, model: 
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= fetched
     assert not [name for name in fetched if name.endswith(".py")]
     assert not list((tmp_path / "reader").rglob("*.py"))
+
+
+def test_a_model_of_the_hub_keeps_its_own_safety_rules(
+    client: Hub, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    own = RULES_FILE.read_text(encoding="utf-8").replace("\nversion: ", "\nversion: own-")
+    (model / "safety.yaml").write_text(own, encoding="utf-8")
+    push_model(model, NAME, private=False)
+    assert "`safety.yaml`, which the model's owner wrote," in repository(client).files["README.md"].decode()
+    assert Answerer(find_model(NAME, FILES)).rules.version.startswith("own-")
+
+    (model / "safety.yaml").unlink()
+    push_model(model, NAME, private=False)
+    assert "safety.yaml" not in repository(client).files
+    assert "safety.yaml" not in repository(client).files["README.md"].decode()
+    assert not Answerer(find_model(NAME, FILES)).rules.version.startswith("own-")
 
 
 def test_everything_meant_for_others_is_published_and_nothing_else(

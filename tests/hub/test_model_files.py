@@ -221,9 +221,11 @@ def link(name: str) -> Callable[[Path], Any]:
         (link("figures"), r"figures/loss\.png is a link, or lies behind one"),
         (link("metrics.json"), r"metrics\.json is a link"),
         (write("figures/loss.png", "root:x:0:0"), r"figures/loss\.png is no PNG picture"),
+        (lambda folder: (folder / "safety.yaml").symlink_to("/etc/passwd"), r"safety\.yaml is a link"),
+        (write("safety.yaml", "version: 1"), r"the rule file .*safety\.yaml: "),
     ],
 )
-def test_figure_that_is_none_of_the_folders(
+def test_file_that_is_not_what_it_seems(
     model: Path, scratch: Path, spoil: Callable[[Path], Any], message: str
 ) -> None:
     spoil(model)

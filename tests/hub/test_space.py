@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -33,7 +34,7 @@ from wenzhen.cli import push_space as verb
 from wenzhen.corpus.loading import load_split
 from wenzhen.errors import UsageError, run
 from wenzhen.hub.model import push_model
-from wenzhen.hub.space import push_space, write_space
+from wenzhen.hub.space import check_earlier, push_space, space_card, write_space
 from wenzhen.models.saving import save_with_code
 from wenzhen.models.transformer.modeling_transformer import WenzhenForSequenceClassification
 from wenzhen.tokenization import load_tokenizer, save_tokenizer
@@ -181,6 +182,7 @@ def test_consultations_go_along_only_when_asked_for(model: Path, dataset: Path, 
             {f"model/evidence/{path}" for path in index} if wanted else set()
         )
         assert ("**`model/evidence/` holds consultations" in files["README.md"].decode()) == wanted
+    check_earlier(tmp_path / "space")
     question = load_split(dataset, "train")[0]["question"]
     (nearest, *_) = EvidenceIndex(tmp_path / "space/model/evidence").search(question)
     assert nearest.question == question
@@ -203,11 +205,53 @@ def test_the_classifier_of_departments_goes_along(model: Path, tmp_path: Path) -
         "tokenizer.json",
         "tokenizer_config.json",
     ]
+    check_earlier(tmp_path / "space")
     here, there = (
         DepartmentGuesser(folder).guess([QUESTION]) for folder in (classifier, tmp_path / "space/model/departments")
     )
     assert here == there
     assert {name for name, _ in there[0].ranking} == {"内科", "外科", "男科"}
+
+
+def test_a_classifier_behind_a_link_is_refused(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (model / "departments").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match=r"departments/config\.json is a link, or lies behind one"):
+        write_space(str(model), NAME, tmp_path / "space", with_evidence=False)
+
+
+FOREIGN = "---\nsdk: gradio\ntags: [medical]\n---\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "what"),
+    [
+        ("README.md", "# My thesis\n", "no README.md of a Space with the tag wenzhen"),
+        ("README.md", FOREIGN, "no README.md of a Space with the tag wenzhen"),
+        ("README.md", "---\nsdk: gradio\ntags: 5\n---\n", "no README.md of a Space with the tag wenzhen"),
+        ("README.md", "---\n- [\n---\n", "no README.md of a Space with the tag wenzhen"),
+        ("model/thesis.txt", "mine", "model/thesis.txt"),
+        ("model/train.py", "mine", "model/train.py"),
+        ("wenzhen/data/patients.csv", "mine", "wenzhen/data/patients.csv"),
+        ("model/weights.json", None, "model/weights.json"),
+    ],
+)
+def test_a_project_that_looks_like_a_space_is_never_replaced(
+    tmp_path: Path, path: str, content: str | None, what: str
+) -> None:
+    space = tmp_path / "space"
+    for name in ("README.md", "requirements.txt", "model/config.json", "wenzhen/__pycache__/words.cpython-311.pyc"):
+        (space / name).parent.mkdir(parents=True, exist_ok=True)
+        (space / name).touch()
+    card = space_card(NAME, None, False)
+    (space / "README.md").write_text(card, encoding="utf-8")
+    check_earlier(space)
+    (space / path).parent.mkdir(parents=True, exist_ok=True)
+    (space / path).symlink_to("config.json") if content is None else (space / path).write_text(content)
+    before = files_in(space)
+    with pytest.raises(UsageError, match=rf"holds other files \({re.escape(what)}\); name a new or empty folder"):
+        write_space("model", NAME, space, with_evidence=False, overwrite=True)
+    assert files_in(space) == before
 
 
 def test_what_is_pushed_is_what_a_dry_run_writes(client: Hub, model: Path, tmp_path: Path) -> None:

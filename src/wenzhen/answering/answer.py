@@ -9,7 +9,11 @@ from wenzhen.answering.safety import Finding, SafetyNotice
 NOTICE = "以上内容由机器生成，可能有错，不是医生的诊断或处方；不适请就医，紧急情况请拨打120。"
 # Beside what no model wrote.
 FIXED_NOTICE = "以上是固定的提示，没有生成回答，也不是医生的诊断；不适请就医，紧急情况请拨打120。"
-NOT_COVERED = "语料库里没有与这个问题相近的问诊，模型没有依据可答。请把症状说得更具体，或直接咨询医生。"
+NOT_COVERED = (
+    "语料库里没有与这个问题相近的问诊，模型没有依据，不作回答。可以换一种问法，一次只问一种病的一件事；"
+    "症状严重，或病人是婴幼儿、孕妇、老人，请不要在这里等，马上就医或拨打120。"
+)
+UNCHECKED = "旁边没有可对照的问诊，无法判断语料库是否涉及这个问题：回答可能与问题毫无关系。"
 UNSURE = "模型对这个回答没有把握；请对照相近的问诊，以医生的意见为准。"
 
 
@@ -44,7 +48,8 @@ class Answer:
         safety: where the question tells of an emergency, what to do; nothing is generated then.
         findings: what the rules marked or withheld in the text.
         department: that the question seems to belong to; None without a classifier.
-        evidence: the nearest consultations of the training data, the nearest first.
+        evidence: the nearest consultations of the training data, the nearest first; the rules withhold and mark in
+            them what they do in an answer.
         confidence: how much speaks for the answer; None while it is being written, and in an emergency.
         caveat: what a reader should know before the text, empty where there is nothing.
         decoding: how the text was written, in words.

@@ -14,7 +14,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wenzhen.answering.question_files import Place, QuestionFile
+from wenzhen.answering.question_files import BLOCK, Place, QuestionFile
 from wenzhen.errors import RunError, UsageError
 
 
@@ -72,10 +72,9 @@ class AnswerFile:
                 "command that began them, or add --overwrite to begin anew"
             )
         known = len(header) if first == header else 0
-        written = os.fstat(self.partial.fileno()).st_size
         for line in rest if known else []:
             done = read_done(line)
-            if done is None or done.size > written:
+            if done is None or not self.goes_to(done):
                 break
             self.done = done
             known += len(line)
@@ -90,6 +89,15 @@ class AnswerFile:
         cut(self.journal, known)
         if not known:
             write_all(self.journal, header)
+
+    def goes_to(self, done: Done) -> bool:
+        """Tell whether the answers between what is done and what a journal notes next are whole lines, as many as it
+        says."""
+        self.partial.seek(self.done.size)
+        lines, last = self.done.end.questions, b""
+        while (missing := done.size - self.partial.tell()) > 0 and (block := self.partial.read(min(BLOCK, missing))):
+            lines, last = lines + block.count(b"\n"), block
+        return missing == 0 and last.endswith(b"\n") and lines == done.end.questions
 
     def publish(self) -> None:
         """Give the answers their name."""
@@ -115,7 +123,7 @@ def begun(output: Path, key: Mapping[str, Any], source: QuestionFile, overwrite:
     partial, journal = (output.with_name(f".{output.name}.{end}") for end in ("partial", "journal"))
     with journal.open("a+b", buffering=0) as notes:
         lock(notes, output)
-        with partial.open("ab", buffering=0) as answers:
+        with partial.open("a+b", buffering=0) as answers:
             file = AnswerFile(output, answers, notes)
             try:
                 check_output(output, overwrite)
@@ -163,9 +171,10 @@ def read_done(line: bytes) -> Done | None:
     """Read a line of a journal; None where it is torn."""
     try:
         (questions, read, digest), size, failed = json.loads(line if line.endswith(b"\n") else b"")
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
-    return Done(Place(questions, read, digest), size, failed)
+    counts = all(type(count) is int and count >= 0 for count in (questions, read, size, failed))
+    return Done(Place(questions, read, digest), size, failed) if counts and isinstance(digest, str) else None
 
 
 def differences(header: bytes, key: Mapping[str, Any]) -> str:

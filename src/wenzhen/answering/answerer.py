@@ -10,13 +10,14 @@ import unicodedata
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
-from wenzhen.answering.answer import FIXED_NOTICE, NOT_COVERED, UNSURE, Answer, Confidence
+from wenzhen.answering.answer import FIXED_NOTICE, NOT_COVERED, UNCHECKED, UNSURE, Answer, Confidence
 from wenzhen.answering.decoding import Decoding, describe
 from wenzhen.answering.departments import DepartmentGuesser
 from wenzhen.answering.engines import load_engine
-from wenzhen.answering.evidence import EvidenceIndex
+from wenzhen.answering.evidence import Evidence, EvidenceIndex
 from wenzhen.answering.safety import SafetyRules, rules_file
 from wenzhen.errors import UsageError
 from wenzhen.folders import name_of
@@ -27,6 +28,10 @@ from wenzhen.models.digest import model_digest
 REVISION_LENGTH = 12
 # Consultations beside an answer.
 EVIDENCE_COUNT = 3
+# Texts of consultations that are kept as they are shown: a question of a batch takes six.
+QUOTED_TEXTS = 20_000
+# Of beam search, that a visitor of a page or a service may ask for: nobody else is to wait for long.
+MAX_BEAMS = 8
 
 
 def without_controls(text: str, keep: str = "") -> str:
@@ -35,6 +40,13 @@ def without_controls(text: str, keep: str = "") -> str:
         # Category C: control and format characters, and halves of surrogate pairs, which cannot be encoded.
         text = "".join(c for c in text if c in keep or not unicodedata.category(c).startswith("C"))
     return text.strip()
+
+
+@lru_cache(QUOTED_TEXTS)
+def quoted(rules: SafetyRules, text: str) -> str:
+    """Return a text of a consultation as it may stand beside an answer: without control characters, which may steer a
+    terminal, and without what the rules withhold from an answer."""
+    return rules.check_answer(without_controls(text, keep="\n\t")).text
 
 
 class Answerer:
@@ -161,10 +173,14 @@ class Answerer:
         return [answer if self.is_open(answer) else replace(answer, notice=FIXED_NOTICE) for answer in answers]
 
     def with_evidence(self, answer: Answer) -> Answer:
-        """Return an answer that has begun with the consultations nearest to its question, where there is an index."""
+        """Return an answer that has begun with the consultations nearest to its question, where there is an index.
+
+        They are quoted as the rules have it: a dose that the model may not tell is none the safer for being a
+        stranger's.
+        """
         if not self.evidence:
-            return answer
-        evidence = tuple(self.evidence.search(answer.question, EVIDENCE_COUNT))
+            return replace(answer, caveat=UNCHECKED)
+        evidence = tuple(map(self.quote, self.evidence.search(answer.question, EVIDENCE_COUNT)))
         similarity = evidence[0].similarity if evidence else 0.0
         covered = similarity >= self.evidence.least_similarity
         return replace(
@@ -174,9 +190,18 @@ class Answerer:
             caveat="" if covered else NOT_COVERED,
         )
 
+    def quote(self, found: Evidence) -> Evidence:
+        """Return a consultation as it may stand beside an answer; see [`quoted`]."""
+        return replace(
+            found,
+            department=without_controls(found.department),
+            question=quoted(self.rules, found.question),
+            answer=quoted(self.rules, found.answer),
+        )
+
     def is_open(self, draft: Answer) -> bool:
         """Tell whether an answer that has begun is to be written by the model."""
-        return draft.safety is None and not draft.caveat
+        return draft.safety is None and draft.caveat != NOT_COVERED
 
     def finish(self, draft: Answer, text: str, ended: bool, probability: float | None) -> Answer:
         """Return the answer with the model's text, checked, and how much speaks for it."""
@@ -189,7 +214,7 @@ class Answerer:
             findings=checked.findings,
             ended=ended,
             confidence=Confidence(draft.confidence.similarity if draft.confidence else None, probability),
-            caveat=UNSURE if unsure else "",
+            caveat=UNSURE if unsure else draft.caveat,
         )
 
     def probabilities(self, questions: list[str], texts: list[str], batch_size: int = 64) -> list[float | None]:

@@ -28,11 +28,13 @@ def add_parser(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "answer",
         help="answer one question, or every question of a file",
+        description="Answer a question, or the questions of a file, with a model: an emergency gets where to find help "
+        "and no generated text, every other answer what speaks for it.",
         epilog="Stopped or killed, `--file F --output O` goes on behind the answers that there are when it is asked "
         "the same again; until it is through they stand in .O.partial. It ends with code 1 where a question could not "
         "be answered; its line then holds an `error`.",
     )
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a model folder")
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a model folder, or an export (wenzhen export)")
     parser.add_argument("question", metavar="QUESTION", nargs="?", help="a question in Chinese")
     parser.add_argument(
         "--file",
@@ -42,7 +44,9 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.add_argument("--output", type=Path, help="write JSON lines to this file instead of standard output")
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier file of answers, or one begun")
-    parser.add_argument("--processes", type=int, help="that answer at a time, each with the model loaded (default: 1)")
+    parser.add_argument(
+        "--processes", type=int, help="how many processes answer at a time, each with the model loaded (default: 1)"
+    )
     parser.add_argument("--batch-size", type=int, help="questions at a time in a process (default: 64)")
     parser.add_argument(
         "--ray",
@@ -52,7 +56,7 @@ def add_parser(verbs: Verbs) -> None:
         "without, one for each core)",
     )
     parser.add_argument("--no-evidence", action="store_true", help="look for no consultations beside the answers")
-    parser.add_argument("--seed", type=int, help="of sampling, for the same answer of the same engine again")
+    parser.add_argument("--seed", type=int, help="seed of sampling: the same gives the same answers again")
     add_decoding(parser)
     add_json(parser)
     parser.set_defaults(run=run)

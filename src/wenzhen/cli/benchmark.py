@@ -83,10 +83,15 @@ def add_parser(verbs: Verbs) -> None:
     layers.add_argument("--overwrite", action="store_true", help="replace an earlier result in the output folder")
     add_json(layers)
     layers.set_defaults(run=run_layers)
-    serve = kinds.add_parser("serve", help="the demo: what visitors wait for when many ask at once")
+    serve = kinds.add_parser(
+        "serve",
+        help="the demo: what visitors wait for when many ask at once",
+        description="Let many users ask a demo at the same time, each again as soon as it has its answer, and measure "
+        "how long the first character and the whole answer take.",
+    )
     serve.add_argument("target", metavar="URL|MODEL", help="a demo's address, or a model to serve one of here")
-    serve.add_argument("--users", type=int, default=20, help="who ask at the same time (default: %(default)s)")
-    serve.add_argument("--seconds", type=int, default=120, help="for which they ask (default: %(default)s)")
+    serve.add_argument("--users", type=int, default=20, help="how many ask at the same time (default: %(default)s)")
+    serve.add_argument("--seconds", type=int, default=120, help="how long they go on asking (default: %(default)s)")
     serve.add_argument(
         "--pause", type=float, default=0, help="seconds between a user's questions, on average (default: %(default)s)"
     )

@@ -14,8 +14,8 @@ def add_parser(verbs: Verbs) -> None:
     """Declare the verb's arguments."""
     parser = verbs.add_parser(
         "index",
-        help="index the training consultations, to show real ones beside an answer",
-        description="Index the training consultations of a model, so that answers come with the real ones nearest to\n"
+        help="index the training consultations, to show the nearest ones beside an answer",
+        description="Index the training consultations of a model, so that answers come with those nearest to\n"
         "the question, and measure from where on a question is not covered and the model unsure.\n"
         "The index lies in MODEL/evidence and holds the consultations themselves.",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -97,13 +97,14 @@ def compare_models(
         RunError: a model's process failed.
     """
     recipes = {contender.name: model_recipe(contender.folder) for contender in contenders}
+    digests = {contender.name: digest_of(contender.folder) for contender in contenders}
     place = dataset or Path(recipes[contenders[0].name].data.dataset)
     with_title = recipes[contenders[0].name].data.with_title
     background = load_background(place, with_title, floors)
     consultations = split_consultations(place, split, with_title)
     consultations = consultations.take(select(consultations, department, limit))
     asked = {
-        "models": {contender.name: [digest_of(contender.folder), contender.decoding] for contender in contenders},
+        "models": {contender.name: [digests[contender.name], contender.decoding] for contender in contenders},
         "questions": consultations.fingerprint,
         "training": background.training and background.training.fingerprint,
         "split": split,

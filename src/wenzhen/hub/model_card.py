@@ -9,7 +9,7 @@ from wenzhen.evaluation.comparison import Difference, Verdict
 from wenzhen.evaluation.table import MEANINGS, department_rows, metric_rows
 from wenzhen.hub.card import damage_told, plain, render_card
 from wenzhen.hub.records import public_recipe, read_metrics, read_object, read_steps
-from wenzhen.models import DATASET_REPORT, FIGURE
+from wenzhen.models import DATASET_REPORT, FIGURE, SAFETY_RULES
 
 # The Hub's names of metrics.
 METRIC_TYPES = {"bleu4_char": "bleu", "rougeL_char": "rouge", "perplexity": "perplexity"}
@@ -57,6 +57,7 @@ def model_card(folder: Path, source: str, report_file: Path) -> str:
         "best": min(measured, key=lambda step: step["eval_loss"], default=None),
         "measurements": len(measured),
         "figure": FIGURE if (folder / FIGURE).is_file() else None,
+        "rules": SAFETY_RULES if (folder / SAFETY_RULES).is_file() else None,
         "metrics": metrics,
         "rows": metric_rows(metrics),
         "departments": department_rows(metrics["departments"]) if metrics.get("departments") else [],

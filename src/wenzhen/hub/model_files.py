@@ -9,10 +9,11 @@ from typing import Any
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from wenzhen.answering.engines.pytorch import PyTorchEngine
+from wenzhen.answering.safety import SafetyRules
 from wenzhen.hub.companions import check_companion
 from wenzhen.hub.model_card import model_card
 from wenzhen.hub.records import public_recipe, read_metrics, read_steps
-from wenzhen.models import DATASET_REPORT, FIGURE, LOG_FILE, METRICS_FILE
+from wenzhen.models import DATASET_REPORT, FIGURE, LOG_FILE, METRICS_FILE, SAFETY_RULES
 from wenzhen.models.saving import save_with_code
 from wenzhen.tokenization import save_tokenizer
 from wenzhen.training.log import log_line
@@ -20,7 +21,7 @@ from wenzhen.training.log import log_line
 # What goes along where a model folder has it. The predictions never do: they hold what people asked.
 COMPANIONS = (METRICS_FILE, LOG_FILE, FIGURE)
 # What an earlier push may have left in the repository that this one has no more.
-REPLACED = (*COMPANIONS, "figures/*.png", "*.py", "*.safetensors")
+REPLACED = (*COMPANIONS, SAFETY_RULES, "figures/*.png", "*.py", "*.safetensors")
 # What transformers writes into a configuration besides the fields of its class.
 CONFIG_KEYS = ("architectures", "auto_map", "dtype", "model_type", "transformers_version")
 # And of what classifies.
@@ -44,6 +45,7 @@ def write_files(folder: Path, scratch: Path, repository: str) -> dict[str, Path 
     write_records(folder, scratch)
     if steps := read_steps(folder):
         (scratch / LOG_FILE).write_text("".join(map(log_line, steps)), encoding="utf-8")
+    write_rules(folder, scratch)
     write_weights(folder, scratch)
     card = model_card(scratch, repository, folder / DATASET_REPORT).encode()
     written = {path.relative_to(scratch).as_posix(): path for path in sorted(scratch.rglob("*")) if path.is_file()}
@@ -65,6 +67,19 @@ def write_records(folder: Path, scratch: Path) -> None:
     if (folder / FIGURE).is_file():
         (scratch / FIGURE).parent.mkdir()
         shutil.copyfile(folder / FIGURE, scratch / FIGURE)
+
+
+def write_rules(folder: Path, scratch: Path) -> None:
+    """Write a model's own safety rules as they are, where it has any: without them it would answer by the project's.
+
+    Raises:
+        UsageError: the file is a link, or something in it is not as it must be.
+    """
+    rules = folder / SAFETY_RULES
+    if rules.is_file():
+        check_companion(folder, rules)
+        SafetyRules(rules)
+        shutil.copyfile(rules, scratch / SAFETY_RULES)
 
 
 def write_weights(folder: Path, scratch: Path) -> None:

@@ -10,10 +10,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from importlib import metadata
 from pathlib import Path
 
-from huggingface_hub import SpaceCardData
+import yaml
+from huggingface_hub import SpaceCardData, metadata_load
 
 import wenzhen
 from wenzhen.errors import UsageError
@@ -21,19 +23,29 @@ from wenzhen.folders import check_output_folder, published_folder
 from wenzhen.hub.card import plain, render_card
 from wenzhen.hub.companions import check_companion
 from wenzhen.hub.repository import check_name, check_push, commit
-from wenzhen.models import EVIDENCE
+from wenzhen.models import EVIDENCE, EXPORTED_WEIGHTS, FIGURE, SAFETY_RULES
 from wenzhen.models.locating import find_model
 from wenzhen.recipe import RECIPE_FILE
 
 PACKAGE_FOLDER = "wenzhen"
 # Where the demo looks for a model.
 MODEL_FOLDER = "model"
-# What a Space may hold; the first marks it.
-CONTENTS = ("requirements.txt", "README.md", "LICENSE", "app.py", PACKAGE_FOLDER, MODEL_FOLDER)
+# What a Space may hold; the header of the first marks it.
+CONTENTS = ("README.md", "requirements.txt", "LICENSE", "app.py", PACKAGE_FOLDER, MODEL_FOLDER)
 # What an earlier push may have left in the repository that this one has no more; a `*` stays within its folder.
 REPLACED = tuple(f"{folder}/{'*/' * depth}*" for folder in (PACKAGE_FOLDER, MODEL_FOLDER) for depth in range(5))
 # Of the package's folder; what else may lie there is nobody else's business.
 SOURCES = ("**/*.py", "**/*.yaml", "**/*.jinja", "**/*.css", "**/*.js", "explain/fonts/*.otf", "explain/fonts/OFL.txt")
+# Of its folders' files, what this package writes and Python adds; a `*` reaches into folders.
+OURS = (
+    *(f"{PACKAGE_FOLDER}/{source.removeprefix('**/')}" for source in SOURCES),
+    f"{PACKAGE_FOLDER}/*__pycache__/*.pyc",
+    *(f"{MODEL_FOLDER}/{name}" for name in ("README.md", "recipe.yaml", SAFETY_RULES, EXPORTED_WEIGHTS, FIGURE)),
+    *(f"{MODEL_FOLDER}/{name}" for name in ("*.json", "*.safetensors", "*configuration_*.py", "*modeling_*.py")),
+    *(f"{MODEL_FOLDER}/{EVIDENCE}/*.{kind}" for kind in ("arrow", "npy")),
+)
+# In the header of its README.md, beside what every Space says there.
+TAG = "wenzhen"
 # The libraries that serving imports itself.
 SERVING = (
     "bm25s",
@@ -65,9 +77,9 @@ from wenzhen.errors import run
 if __name__ == "__main__":
     sys.exit(run(main))
 '''
-GOES_ALONG = "it holds the {count:,} consultations in {folder}, which are real people's: may they be published?"
+GOES_ALONG = "it holds the {count:,} consultations in {folder}, of which it shows the nearest: may they be published?"
 LEFT_OUT = (
-    "left out: the {count:,} consultations in {folder}, which are real people's; without them the page shows no "
+    "left out: the {count:,} consultations in {folder}, which you may not be free to publish; without them the page shows no "
     "evidence, and does not tell which questions they do not cover (--with-evidence publishes them)"
 )
 FETCHED = "the Space fetches the model when it starts; where that is private, give the Space the secret HF_TOKEN"
@@ -115,6 +127,7 @@ def write_space(
     """
     check_name(repository)
     check_output_folder(output, CONTENTS, overwrite)
+    check_earlier(output)
     with prepared(source, repository, with_evidence) as space, published_folder(output, CONTENTS, overwrite) as draft:
         for path, content in space.files.items():
             (draft / path).parent.mkdir(parents=True, exist_ok=True)
@@ -123,6 +136,37 @@ def write_space(
             else:
                 shutil.copyfile(content, draft / path)
         return space.notes
+
+
+def check_earlier(output: Path) -> None:
+    """Refuse to replace a folder that holds what a Space does, but was not written by [`write_space`].
+
+    Raises:
+        UsageError: which says by what that shows.
+    """
+    files = sorted(path for path in output.rglob("*") if path.is_symlink() or path.is_file())
+    if not files:
+        return
+    foreign = [name for file in files if is_foreign(file, name := file.relative_to(output).as_posix())]
+    if foreign or not is_marked(output / "README.md"):
+        what = ", ".join(foreign[:3]) or f"no README.md of a Space with the tag {TAG}"
+        raise UsageError(f"the output folder {output} holds other files ({what}); name a new or empty folder")
+
+
+def is_foreign(file: Path, name: str) -> bool:
+    """Tell whether a file in the place of a Space's, by its path in it, is one that no Space holds."""
+    # What stands at the top has been looked at.
+    return file.is_symlink() or ("/" in name and not any(fnmatch(name, pattern) for pattern in OURS))
+
+
+def is_marked(card: Path) -> bool:
+    """Tell whether a README.md is that of a Space that this package wrote."""
+    try:
+        header = metadata_load(card) or {}
+    except (OSError, ValueError, yaml.YAMLError):
+        return False
+    tags = header.get("tags")
+    return header.get("sdk") == "gradio" and isinstance(tags, list) and TAG in tags
 
 
 @contextmanager
@@ -243,7 +287,7 @@ def space_card(repository: str, model: str | None, has_evidence: bool) -> str:
         license="apache-2.0" if model else "unknown",
         short_description="A machine's answers to medical questions; no doctor's",
         models=[model.partition("@")[0]] if model else None,
-        tags=["wenzhen", "medical", "question-answering"],
+        tags=[TAG, "medical", "question-answering"],
         # Within somebody else's page it could pass for theirs.
         disable_embedding=True,
     )

@@ -14,9 +14,9 @@ from wenzhen.hub.card import plain
 from wenzhen.hub.companions import check_companion
 from wenzhen.hub.model import check_folder
 from wenzhen.hub.model_card import model_card
-from wenzhen.hub.model_files import write_network, write_object, write_records, write_weights
+from wenzhen.hub.model_files import write_network, write_object, write_records, write_rules, write_weights
 from wenzhen.hub.records import read_object
-from wenzhen.models import DATASET_REPORT, DEPARTMENTS, EVIDENCE, EXPORTED_WEIGHTS, SAFETY_RULES
+from wenzhen.models import CLASSIFIER_FILES, DATASET_REPORT, DEPARTMENTS, EVIDENCE, EXPORTED_WEIGHTS
 from wenzhen.models.loading import load_classifier
 from wenzhen.models.transformer.configuration_transformer import WenzhenConfig
 from wenzhen.tokenization import load_tokenizer, save_tokenizer
@@ -68,6 +68,7 @@ def write_model(folder: Path, output: Path) -> None:
     if not exported:
         check_folder(folder)
     write_records(folder, output)
+    write_rules(folder, output)
     if (folder / DATASET_REPORT).is_file():
         report = read_object(folder / DATASET_REPORT, "take the dataset's own report.json, or remove it")
         write_object({key: plain(report[key]) for key in REPORT_KEYS if key in report}, output / DATASET_REPORT)
@@ -77,10 +78,9 @@ def write_model(folder: Path, output: Path) -> None:
         write_weights(folder, output)
         card = model_card(output, plain(name_of(folder)), output / DATASET_REPORT)
         (output / "README.md").write_text(card, encoding="utf-8")
-    if (folder / SAFETY_RULES).is_file():
-        check_companion(folder, folder / SAFETY_RULES)
-        shutil.copyfile(folder / SAFETY_RULES, output / SAFETY_RULES)
     if (folder / DEPARTMENTS).is_dir():
+        for name in CLASSIFIER_FILES:
+            check_companion(folder, folder / DEPARTMENTS / name)
         write_classifier(folder / DEPARTMENTS, output / DEPARTMENTS)
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from small_models import PAIRS
 from wenzhen.answering.answer import Answer
-from wenzhen.answering.answerer import Answerer
+from wenzhen.answering.answerer import MAX_BEAMS, Answerer
 from wenzhen.answering.batch import answer_file
 from wenzhen.answering.chunks import Job
 from wenzhen.answering.decoding import DECODINGS
@@ -64,8 +64,8 @@ class NodeJob(Job):
 class NodeReplica(service.Replica):
     """Gives the model the name of the node that it is on."""
 
-    def __init__(self, folder: str) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: str, max_beams: int) -> None:
+        super().__init__(folder, max_beams)
         self.answerer.name = here()
 
 
@@ -110,7 +110,7 @@ def url(nodes: set[str], exported_folder: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    settings = service.Settings(model=str(exported_folder), replicas=2, ongoing=1, queued=2)
+    settings = service.Settings(model=str(exported_folder), replicas=2, ongoing=1, queued=2, max_beams=64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(service, "Replica", NodeReplica)
         with service.serving(settings, "127.0.0.1", port) as address:
@@ -150,6 +150,15 @@ def test_the_service_answers_as_the_answerer_does(url: str, exported_folder: Pat
         ("stream", {"question": "痛" * 500}, 400, "500 characters; this model reads at most 47"),
         ("answer", {"question": "痛" * 50_000}, 400, "more than 65,536 bytes"),
         ("answer", {"question": "痛", "decoding": "best"}, 400, "no decoding best"),
+        (
+            "answer",
+            {"question": "痛", "decoding": "beam:num_beams=65"},
+            400,
+            "at most 64 here, got 65",
+        ),
+        ("stream", {"question": "痛", "decoding": "beam:num_beams=8,do_sample=true"}, 400, "samples without beams"),
+        ("stream", {"question": "胸痛", "decoding": "beam:num_beams=8,do_sample=true"}, 400, "samples without beams"),
+        ("answer", {"question": "痛", "decoding": "greedy:num_beams=two"}, 400, "num_beams must be a whole number"),
         ("answer", {"question": "痛", "beams": 4}, 400, "the request has beams; there are: question, decoding"),
         ("answer", {"question": 5}, 400, "must be an object with a question"),
         ("answer", ["痛"], 400, "must be an object with a question"),
@@ -186,6 +195,10 @@ def test_who_leaves_early_stops_the_writing() -> None:
 
     asyncio.run(leave())
     assert closed == [True]
+
+
+def test_beams_are_bounded_where_nobody_says_otherwise() -> None:
+    assert service.Settings(model="m").max_beams == MAX_BEAMS == 8
 
 
 def test_more_replicas_than_cores_are_refused(nodes: set[str], exported_folder: Path) -> None:

@@ -1,6 +1,7 @@
 """An index by its command: what it finds, where it may go, and what is said of a damaged one."""
 
 import json
+import math
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from datasets import Dataset, DatasetDict
 
-from small_models import PAIRS, POSITIONS
+from small_models import PAIRS, POSITIONS, change_json
 from wenzhen.answering.answer import NOT_COVERED
 from wenzhen.answering.answerer import Answerer
 from wenzhen.answering.engines import load_engine
@@ -21,6 +22,7 @@ from wenzhen.corpus.loading import load_split
 from wenzhen.corpus.schema import features
 from wenzhen.errors import UsageError, run
 
+CALIBRATED = ("least_similarity", "least_probability", "calibration")
 UNCOVERED = Path(__file__).with_name("uncovered.txt").read_text(encoding="utf-8").splitlines()
 
 
@@ -114,6 +116,10 @@ def test_index_that_fails_leaves_the_earlier_one(indexed: Path, monkeypatch: pyt
     assert contents(indexed) == before
 
 
+def files_of(folder: Path) -> dict[str, str]:
+    return json.loads((folder / "meta.json").read_text(encoding="utf-8"))["files"]
+
+
 def spoil(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
@@ -127,11 +133,26 @@ def spoil(file: Path) -> None:
         (lambda folder: (folder / "meta.json").write_text("{"), "Expecting"),
         (lambda folder: (folder / "meta.json").write_text("[]"), ""),
         (lambda folder: (folder / "meta.json").write_text('{"version": 0}'), "it is of version 0, not 1"),
-        (lambda folder: (folder / "consultations.arrow").unlink(), "No such file"),
+        (lambda folder: change_json(folder / "meta.json", least_similarity=3), "must be from 0 to 1, got 3"),
+        (lambda folder: change_json(folder / "meta.json", least_similarity=math.nan), "must be from 0 to 1, got nan"),
+        (lambda folder: change_json(folder / "meta.json", least_similarity="0.5"), "must be from 0 to 1, got '0.5'"),
+        (lambda folder: change_json(folder / "meta.json", least_similarity=None), "must be from 0 to 1, got None"),
+        (lambda folder: change_json(folder / "meta.json", least_probability=-1), "least_probability must be from 0"),
+        (lambda folder: change_json(folder / "meta.json", least_probability=True), "least_probability must be from 0"),
+        (lambda folder: change_json(folder / "meta.json", words_per_question=0), "must be a number above 0, got 0"),
+        (lambda folder: change_json(folder / "meta.json", words_per_question=math.inf), "above 0, got inf"),
+        (lambda folder: change_json(folder / "meta.json", files={}), "consultations.arrow is none of its files"),
+        (lambda folder: change_json(folder / "meta.json", files=["meta.json"]), ""),
+        (
+            lambda folder: change_json(folder / "meta.json", files={"../config.json": "0", **files_of(folder)}),
+            "there is no ../config.json",
+        ),
+        (lambda folder: (folder / "notes.txt").touch(), "notes.txt is none of its files"),
+        (lambda folder: (folder / "consultations.arrow").unlink(), "there is no consultations.arrow"),
         (lambda folder: (folder / "consultations.arrow").write_bytes(b""), "consultations.arrow has changed"),
         (lambda folder: spoil(folder / "consultations.arrow"), "consultations.arrow has changed"),
         (lambda folder: spoil(folder / "postings/indices.csc.index.npy"), "indices.csc.index.npy has changed"),
-        (lambda folder: shutil.rmtree(folder / "postings"), "No such file"),
+        (lambda folder: shutil.rmtree(folder / "postings"), "there is no postings/data.csc.index.npy"),
     ],
 )
 def test_damaged_index_is_named_with_what_to_do(indexed: Path, damage: Any, reason: str) -> None:
@@ -143,6 +164,24 @@ def test_damaged_index_is_named_with_what_to_do(indexed: Path, damage: Any, reas
     assert reason in message
     assert f"wenzhen index {indexed} --overwrite" in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("lost", [["meta.json"], ["meta.json", "consultations.arrow"]])
+def test_index_that_lost_files_is_replaced(indexed: Path, lost: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(indexed)
+    for name in lost:
+        (indexed / "evidence" / name).unlink()
+    with pytest.raises(UsageError, match="already holds a result; add --overwrite"):
+        build_index(indexed)
+    # What the model says is measured above.
+    measured = {name: json.loads(before["evidence/meta.json"])[name] for name in CALIBRATED}
+    monkeypatch.setattr("wenzhen.answering.evidence.building.calibrate", lambda *_, **__: measured)
+    build_index(indexed, overwrite=True)
+    assert contents(indexed) == before
+    (indexed / "evidence/meta.json").unlink()
+    (indexed / "evidence/thesis.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"holds other files \(thesis\.txt\)"):
+        build_index(indexed, overwrite=True)
 
 
 def test_missing_dataset_is_named_with_what_to_do(unindexed: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from wenzhen.answering.answer import Answer
 from wenzhen.answering.answer_files import json_line
-from wenzhen.answering.answerer import Answerer
+from wenzhen.answering.answerer import MAX_BEAMS, Answerer
 from wenzhen.answering.cluster import reason
 from wenzhen.answering.decoding import Decoding, decoding_named
 from wenzhen.errors import RunError, UsageError
@@ -50,6 +50,7 @@ class Settings(BaseModel):
         gpus: for each replica; a part of one stands for one that several share.
         ongoing: requests that a replica answers at a time.
         queued: requests that wait, for each place where they come in; 503 is what others get.
+        max_beams: that a request may ask for; the model's own decoding may have more.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -59,6 +60,7 @@ class Settings(BaseModel):
     gpus: Annotated[float, Field(ge=0)] = 0
     ongoing: Count = 4
     queued: Count = 32
+    max_beams: Count = MAX_BEAMS
 
 
 def build(settings: Settings) -> serve.Application:
@@ -71,7 +73,7 @@ def build(settings: Settings) -> serve.Application:
         ray_actor_options={"num_cpus": 1, "num_gpus": settings.gpus},
         logging_config=LOGGING,
     )
-    return deployment.bind(os.path.abspath(settings.model))
+    return deployment.bind(os.path.abspath(settings.model), settings.max_beams)
 
 
 @contextmanager
@@ -103,10 +105,12 @@ class Replica:
 
     Args:
         folder: of the model.
+        max_beams: that a request may ask for.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, max_beams: int) -> None:
         self.answerer = Answerer(Path(folder))
+        self.max_beams = max_beams
         # What is made at the first question is not made by several threads at a time.
         self.answerer.answer("你好")
 
@@ -115,6 +119,8 @@ class Replica:
             return JSONResponse({"error": "ask by POST /answer or POST /stream"}, status_code=404)
         try:
             question, decoding = read_request(await body_of(request))
+            if decoding and decoding.num_beams > self.max_beams:
+                raise UsageError(f"num_beams must be at most {self.max_beams} here, got {decoding.num_beams}")
             if request.url.path == "/answer":
                 answer = await run_in_threadpool(self.answerer.answer, question, decoding)
                 return Response(json_line(answer), media_type="application/json")

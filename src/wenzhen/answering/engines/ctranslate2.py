@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import GenerationConfig
 
+from wenzhen.answering.decoding import Decoding
 from wenzhen.answering.engines.base import Engine
 from wenzhen.answering.translator import fitting_batch, start_translator
 from wenzhen.errors import UsageError
@@ -92,6 +93,17 @@ class CTranslate2Engine(Engine):
         self.compute_type = wanted if wanted in supported else "default"
         self.translator, self.workers = start_translator(folder, self.device, self.compute_type)
         return len(self.vocabulary)
+
+    def generation_config(self, decoding: Decoding | None) -> GenerationConfig:
+        """Return the settings to write an answer by; see [`Engine.generation_config`].
+
+        Raises:
+            UsageError: see [`options`].
+        """
+        config = super().generation_config(decoding)
+        # Before a word of an answer is written or sent.
+        self.options(config)
+        return config
 
     def write(self, questions: list[str], config: GenerationConfig, batch_size: int) -> Iterator[list[int]]:
         """Yield the tokens of each question's answer; see [`Engine.write`]."""

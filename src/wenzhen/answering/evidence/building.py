@@ -24,6 +24,7 @@ from wenzhen.answering.evidence.calibration import (
 from wenzhen.answering.evidence.index import (
     CONSULTATIONS_FILE,
     CONTENTS,
+    MARKS,
     META_FILE,
     POSTINGS,
     VERSION,
@@ -58,7 +59,9 @@ def build_index(model: Path, dataset: Path | None = None, overwrite: bool = Fals
     Raises:
         UsageError: the model or the dataset cannot be used, or there is an index already.
     """
-    check_output_folder(model / EVIDENCE, CONTENTS, overwrite)
+    mark = next((name for name in MARKS if (model / EVIDENCE / name).is_file()), META_FILE)
+    contents = (mark, *CONTENTS)
+    check_output_folder(model / EVIDENCE, contents, overwrite)
     engine = load_engine(model)
     recipe = load_recipe(str(model / RECIPE_FILE))
     place = dataset or Path(recipe.data.dataset)
@@ -66,7 +69,7 @@ def build_index(model: Path, dataset: Path | None = None, overwrite: bool = Fals
         raise UsageError(f"no dataset folder {place}, which the model was trained on; name it with --dataset")
     with_title = recipe.data.with_title
     asked = {split: questions_of(place, split, with_title) for split in ("validation", "test")}
-    with published_folder(model / EVIDENCE, CONTENTS, overwrite) as draft:
+    with published_folder(model / EVIDENCE, contents, overwrite) as draft:
         digest = write_consultations(place, with_title, draft / CONSULTATIONS_FILE)
         table = read_table(draft / CONSULTATIONS_FILE)
         length = write_postings(questions_in(table), table.num_rows, draft / POSTINGS)

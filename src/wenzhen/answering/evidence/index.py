@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,13 +19,18 @@ META_FILE = "meta.json"
 CONSULTATIONS_FILE = "consultations.arrow"
 POSTINGS = "postings"
 CONTENTS = (META_FILE, CONSULTATIONS_FILE, POSTINGS)
+# A damaged one may have lost the first of these.
+MARKS = (META_FILE, CONSULTATIONS_FILE, f"{POSTINGS}/params.index.json")
 # Of the layout of an index folder, and of how texts are cut into words: another version's cannot be used.
 VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A real consultation beside an answer; `similarity` of its question is from 0 to 1."""
+    """A real consultation; `similarity` of its question is from 0 to 1.
+
+    Its texts are the training data's here; beside an answer the safety rules have withheld doses from them.
+    """
 
     id: str
     department: str
@@ -53,11 +59,8 @@ class EvidenceIndex:
         with explained(folder):
             content = (folder / META_FILE).read_bytes()
             self.meta: dict[str, Any] = json.loads(content)
-            if self.meta["version"] != VERSION:
-                raise ValueError(f"it is of version {self.meta['version']}, not {VERSION}")
-            for name, digest in self.meta["files"].items():
-                if hash_file(folder / name) != digest:
-                    raise ValueError(f"{name} has changed")
+            check_meta(self.meta)
+            check_files(folder, self.meta["files"])
             self.postings = Postings(folder / POSTINGS, self.meta["words_per_question"])
             self.table = read_table(folder / CONSULTATIONS_FILE)
             self.least_similarity: float = self.meta["least_similarity"]
@@ -100,6 +103,41 @@ def explained(folder: Path) -> Iterator[None]:
             f"the index in {folder} cannot be used: {reason}; make it again: "
             f"wenzhen index {folder.parent} --overwrite, or remove the folder and answer without evidence"
         ) from error
+
+
+def check_meta(meta: dict[str, Any]) -> None:
+    """Refuse a meta.json by which nothing can be looked up.
+
+    Raises:
+        ValueError: which says what is wrong; or another error.
+    """
+    if meta["version"] != VERSION:
+        raise ValueError(f"it is of version {meta['version']}, not {VERSION}")
+    shares = {"least_similarity": meta["least_similarity"]}
+    if meta["least_probability"] is not None:
+        shares["least_probability"] = meta["least_probability"]
+    for name, share in shares.items():
+        if type(share) not in (int, float) or not 0 <= share <= 1:
+            raise ValueError(f"{name} must be from 0 to 1, got {share!r}")
+    words = meta["words_per_question"]
+    if type(words) not in (int, float) or not 0 < words < math.inf:
+        raise ValueError(f"words_per_question must be a number above 0, got {words!r}")
+
+
+def check_files(folder: Path, digests: dict[str, str]) -> None:
+    """Refuse a folder with other files than its meta.json names.
+
+    Raises:
+        ValueError: which says what is wrong; or another error.
+    """
+    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {META_FILE}
+    # Before any is opened: a name may lead out of the folder.
+    if different := sorted(present ^ digests.keys()):
+        name = different[0]
+        raise ValueError(f"{name} is none of its files" if name in present else f"there is no {name}")
+    for name, digest in digests.items():
+        if hash_file(folder / name) != digest:
+            raise ValueError(f"{name} has changed")
 
 
 def read_table(file: Path) -> pa.Table:
