@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+# What a patient wrote, which goes nowhere.
+SECRET = "请打我电话13900000000"
+
 
 def run_python(code: str, folder: Path, environment: dict[str, str]) -> str:
     """Run code in a fresh interpreter that starts in `folder`; return what it printed."""

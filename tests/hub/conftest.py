@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
+from hub_client import SECRET
 from hub_server import Hub, running_hub
 from wenzhen.corpus.schema import DEPARTMENTS
 from wenzhen.evaluation.evaluator import evaluate_model
 from wenzhen.training.figure import draw_losses
-
-# What a patient wrote, which goes nowhere.
-SECRET = "请打我电话13900000000"
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from huggingface_hub import constants
 from transformers import AutoConfig
 
 from clean_environment import make_environment
-from conftest import SECRET
 from helpers import ROOT
+from hub_client import SECRET
 from hub_server import Hub
 from hub_store import File
 from wenzhen.answering.answerer import Answerer

@@ -28,8 +28,8 @@ def add_parser(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "answer",
         help="answer one question, or every question of a file",
-        description="Answer a question, or the questions of a file, with a model: an emergency gets where to find help "
-        "and no generated text, every other answer what speaks for it.",
+        description="Answer a question, or the questions of a file, with a model: an emergency gets where to find "
+        "help and no generated text, every other answer what speaks for it.",
         epilog="Stopped or killed, `--file F --output O` goes on behind the answers that there are when it is asked "
         "the same again; until it is through they stand in .O.partial. It ends with code 1 where a question could not "
         "be answered; its line then holds an `error`.",

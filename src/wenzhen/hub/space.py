@@ -79,8 +79,8 @@ if __name__ == "__main__":
 '''
 GOES_ALONG = "it holds the {count:,} consultations in {folder}, of which it shows the nearest: may they be published?"
 LEFT_OUT = (
-    "left out: the {count:,} consultations in {folder}, which you may not be free to publish; without them the page shows no "
-    "evidence, and does not tell which questions they do not cover (--with-evidence publishes them)"
+    "left out: the {count:,} consultations in {folder}, which you may not be free to publish; without them the page "
+    "shows no evidence, and does not tell which questions they do not cover (--with-evidence publishes them)"
 )
 FETCHED = "the Space fetches the model when it starts; where that is private, give the Space the secret HF_TOKEN"
 
