@@ -89,6 +89,9 @@ def test_a_decoding_is_checked_too() -> None:
         ("greedy:repetition_penalty=1.2", Decoding(repetition_penalty=1.2)),
         ("sampling:top_p=0.5", Decoding(do_sample=True, temperature=0.7, top_p=0.5)),
         ("beam:", Decoding(num_beams=4, length_penalty=0.75)),
+        ("beam:do_sample=true,num_beams= 2", Decoding(num_beams=2, length_penalty=0.75, do_sample=True)),
+        ("sampling:do_sample=False,top_p=5e-1", Decoding(temperature=0.7, top_p=0.5)),
+        ("beam:num_beams=none,repetition_penalty=none", Decoding(num_beams=4, length_penalty=0.75)),
     ],
 )
 def test_a_way_may_have_settings_of_its_own(name, expected):
@@ -109,12 +112,29 @@ def test_what_keeps_from_repeating_is_the_models_own_unless_asked_otherwise():
         ("beam:beams=4", "has no setting beams; there are: num_beams"),
         ("beam:num_beams", "has num_beams, expected SETTING=VALUE"),
         ("beam:num_beams=x", "num_beams must be a whole number"),
-        ("greedy:repetition_penalty=[", "no value for repetition_penalty"),
+        ("beam:num_beams=", "num_beams must be a whole number"),
+        ("beam:num_beams=2.5", "num_beams must be a whole number .*, got 2.5"),
+        ("beam:num_beams=true", "num_beams must be a whole number .*, got True"),
+        ("beam:num_beams=1" + 180 * "0", "num_beams must be a whole number .*of at most 1000"),
+        ("beam:length_penalty=nan", "length_penalty must be a number"),
+        ("greedy:repetition_penalty=[", "repetition_penalty must be a number"),
+        ("sampling:do_sample=yes", "do_sample must be true or false"),
+        # What YAML would make of them is no value, and more than a mistake.
+        ("greedy:num_beams=!!int ''", "num_beams must be a whole number"),
+        ("greedy:num_beams=!!bool x", "num_beams must be a whole number"),
+        ("greedy:num_beams=!!timestamp x", "num_beams must be a whole number"),
+        ("greedy:num_beams=" + 3000 * "[", "at most 200 printable characters, .*got 3,017"),
+        ("greedy:num_beams=0x" + 6000 * "f", "at most 200 printable characters"),
+        ("greedy:num_beams=1" + 3000 * ":1", "at most 200 printable characters"),
+        ("greedy:\x1b[31m", "printable"),
+        ("greedy\n", "printable"),
+        ("\ud800", "printable"),
     ],
 )
-def test_a_way_that_cannot_be_is_refused(name, message):
-    with pytest.raises(UsageError, match=message):
+def test_a_way_that_cannot_be_is_refused_in_one_line(name, message):
+    with pytest.raises(UsageError, match=message) as refused:
         decoding_named(name)
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +143,11 @@ def test_a_way_that_cannot_be_is_refused(name, message):
         ("greedy", "greedy search"),
         ("greedy:no_repeat_ngram_size=4", "greedy search, no 4-gram twice"),
         ("beam:length_penalty=0", "4 beams, α 0"),
+        (
+            "sampling:num_beams=3,length_penalty=0.5",
+            "sampling, temperature 0.7, top-p 0.9, 3 beams, α 0.5",
+        ),
+        ("beam:do_sample=true", "sampling, temperature 1, top-p 1, 4 beams, α 0.75"),
         ("sampling:repetition_penalty=1.2", "sampling, temperature 0.7, top-p 0.9, repetition penalty 1.2"),
     ],
 )

@@ -27,11 +27,11 @@ def gradio_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def demo(answerer: Answerer, gradio_folder: Path) -> Iterator[Any]:
     """Return the page, which is being served."""
-    from wenzhen.demo.main import launch_settings
+    from wenzhen.demo.main import serve
     from wenzhen.demo.page import build_page
 
     page = build_page([answerer])
-    page.launch(**launch_settings())
+    serve(page)
     yield page
     page.close()
 

@@ -16,7 +16,7 @@ from wenzhen.corpus.schema import DEPARTMENTS
 from wenzhen.demo import texts
 from wenzhen.demo.about import about_model
 from wenzhen.demo.attention import AttentionPainter
-from wenzhen.demo.cards import evidence_panel, facts, head_card, message
+from wenzhen.demo.cards import dial, evidence_panel, facts, head_card, message
 from wenzhen.evaluation.floors import FLOORS
 from wenzhen.evaluation.table import MEANINGS
 from wenzhen.models import DATASET_REPORT, METRICS_FILE
@@ -57,7 +57,9 @@ def test_nothing_that_anybody_wrote_becomes_markup(answerer: Answerer) -> None:
     for html in shown:
         page = Reader(html)
         assert HOSTILE in page.text
-        assert not page.tags & {"script", "img", "a"}
+        assert not page.tags & {"script", "img"}
+        # The numbers to call are links, and nothing else is.
+        assert html.count("<a") == html.count('<a href="tel:')
         assert not {name for name in page.attributes if name.startswith("on")}
 
 
@@ -65,13 +67,15 @@ def test_emergency_has_its_advice_in_both_languages_and_nothing_else(answerer: A
     answer = answerer.answer(EMERGENCY)
     page = Reader(head_card(answer))
     assert "请立即拨打120。" in page.text and "Call 120 now." in page.text
+    assert head_card(answer).count('<a href="tel:120">120</a>') == 2
+    assert dial("<b>1200") == "&lt;b&gt;1200"
     assert "相似度" not in Reader(facts(answerer, answer)).text
     assert not evidence_panel(answer).strip()
 
 
 def test_question_that_is_not_covered_has_no_department(answerer: Answerer) -> None:
     answer = answerer.answer(UNCOVERED)
-    assert NOT_COVERED in head_card(answer)
+    assert dial(NOT_COVERED) in head_card(answer)
     assert "没有相近的问诊：相似度 0.10" in Reader(facts(answerer, answer)).text
     assert "外科（" not in facts(answerer, answer)
     assert "并不相近" in evidence_panel(answer)
@@ -79,9 +83,10 @@ def test_question_that_is_not_covered_has_no_department(answerer: Answerer) -> N
 
 def test_confidence_is_told_in_words_and_numbers(answerer: Answerer) -> None:
     answer = replace(answerer.answer("痔疮"), text="好", caveat="", ended=False)
-    for probability, words in ((0.5, "模型有把握"), (0.499, "模型没有把握")):
+    for probability, words in ((0.5, ""), (0.499, "模型没有把握：")):
         told = Reader(facts(answerer, replace(answer, confidence=Confidence(0.8, probability)))).text
-        assert f"{words}：每个字的平均概率 0.50" in told
+        assert f"{words}每个字的平均概率 0.50" in told
+        assert ("没有把握：" in told) == bool(words)
         assert "写到长度上限为止" in told
     doses = replace(answer, findings=(Finding("dose", "0.5克", "withhold"),))
     assert "1 处剂量" in facts(answerer, doses)

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from wenzhen.errors import UsageError
 from wenzhen.recipe import BEAMS, COUNT, EXPONENT, NOT_NEGATIVE, Bounds
 
@@ -89,6 +87,9 @@ def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
+# Longer than a way to decode with every setting.
+LONGEST_NAME = 200
+WORDS = {"true": True, "false": False, "none": None}
 EXAMPLE = "beam:num_beams=8,length_penalty=1"
 DECODINGS = {
     "greedy": Decoding(),
@@ -101,13 +102,17 @@ def decoding_named(name: str | None) -> Decoding | None:
     """Return a way to decode by its name; None stands for the model's own.
 
     Args:
-        name: one of [`DECODINGS`], or one with settings of its own, as `beam:num_beams=8,length_penalty=1`.
+        name: one of [`DECODINGS`], or one with settings of its own, as `beam:num_beams=8,length_penalty=1`; `none`
+            leaves a setting as it is.
 
     Raises:
         UsageError: there is none of this name, or a setting is none of [`Decoding`] or not possible.
     """
     if name is None:
         return None
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        allowed = f"a decoding is named in one line of at most {LONGEST_NAME} printable characters"
+        raise UsageError(f"{allowed}, as {EXAMPLE}; got {len(name):,}")
     kind, _, changes = name.partition(":")
     if kind not in DECODINGS:
         raise UsageError(f"no decoding {name}; there are: {', '.join(DECODINGS)}, and {EXAMPLE}")
@@ -119,21 +124,30 @@ def decoding_named(name: str | None) -> Decoding | None:
             raise UsageError(f"the decoding {name} has {change}, expected SETTING=VALUE; settings: {', '.join(known)}")
         if key not in known:
             raise UsageError(f"the decoding {name} has no setting {key}; there are: {', '.join(known)}")
-        try:
-            settings[key] = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError) as error:
-            raise UsageError(f"the decoding {name} has no value for {key}: {text}") from error
+        settings[key] = value_of(text.strip())
     return replace(DECODINGS[kind], **checked_settings(settings))
+
+
+def value_of(text: str) -> bool | int | float | str | None:
+    """Return what a setting's text stands for; the text itself where it is neither a word of ours nor a number."""
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
 
 
 def describe(config: "GenerationConfig") -> str:
     """Say in words how answers are written."""
     beams = config.num_beams or 1
-    words = ["greedy search"]
+    words = [] if config.do_sample or beams > 1 else ["greedy search"]
     if config.do_sample:
-        words = [f"sampling, temperature {config.temperature or 1:g}, top-p {config.top_p or 1:g}"]
-    elif beams > 1:
-        words = [f"{beams} beams, α {1 if config.length_penalty is None else config.length_penalty:g}"]
+        words.append(f"sampling, temperature {config.temperature or 1:g}, top-p {config.top_p or 1:g}")
+    if beams > 1:
+        words.append(f"{beams} beams, α {1 if config.length_penalty is None else config.length_penalty:g}")
     if (config.repetition_penalty or 1) != 1:
         words.append(f"repetition penalty {config.repetition_penalty:g}")
     if config.no_repeat_ngram_size:

@@ -10,6 +10,7 @@ from threading import Lock
 from wenzhen.answering.engines.pytorch import PyTorchEngine
 from wenzhen.demo import texts
 from wenzhen.demo.cards import message, render
+from wenzhen.demo.failures import report
 from wenzhen.errors import UsageError
 
 
@@ -53,6 +54,9 @@ class AttentionPainter:
         except UsageError as error:
             chinese, english = (part.format(reason=error) for part in texts.NOT_DRAWN)
             return Drawn(message((chinese, english)))
+        except Exception as error:
+            report(error)
+            return Drawn(message(texts.FAILED))
 
     def paint(self, question: str, text: str, head: str) -> Drawn:
         """Compute and draw.

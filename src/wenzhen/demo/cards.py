@@ -1,9 +1,11 @@
 """What the page shows besides plain text fields; all of it escaped, whoever wrote it."""
 
+import re
 from collections.abc import Sequence
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from wenzhen.answering.answer import NOT_COVERED, Answer, percent
 from wenzhen.answering.answerer import Answerer
@@ -22,8 +24,13 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     templates.globals["texts"] = texts
-    templates.filters |= {"number": number, "count": "{:,}".format, "percent": percent}
+    templates.filters |= {"number": number, "count": "{:,}".format, "percent": percent, "dial": dial}
     return templates
+
+
+def dial(text: str) -> Markup:
+    """Return a text, escaped, with the numbers to call in an emergency as links that a telephone dials."""
+    return Markup(re.sub(r"(?<!\d)(1[12][09]|12356)(?!\d)", r'<a href="tel:\1">\1</a>', str(escape(text))))
 
 
 def render(template: str, **values: object) -> str:

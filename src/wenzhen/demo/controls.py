@@ -1,12 +1,12 @@
 """The controls of decoding, which explain themselves and are there only where they apply."""
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from wenzhen.answering.answerer import Answerer
+from wenzhen.answering.answerer import MAX_BEAMS, Answerer
 from wenzhen.answering.decoding import DECODINGS, describe
 from wenzhen.demo import texts
 from wenzhen.demo.cards import message
-from wenzhen.demo.handlers import MAX_BEAMS
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -29,8 +29,9 @@ APPLICABLE: dict[str, tuple[str, ...]] = {
 }
 
 
-def decoding_controls(answerer: Answerer, chosen: str = texts.OWN) -> "list[gr.Component]":
-    """Return the controls whose values [`wenzhen.demo.handlers.chosen_decoding`] takes, in its order."""
+def decoding_controls(answerer: Answerer, chosen: str = texts.OWN, folded: bool = False) -> "list[gr.Component]":
+    """Return the controls whose values [`wenzhen.demo.handlers.chosen_decoding`] takes, in its order; `folded`, with
+    the finer ones out of sight."""
     import gradio as gr
 
     default = answerer.engine.default_generation_config
@@ -46,7 +47,8 @@ def decoding_controls(answerer: Answerer, chosen: str = texts.OWN) -> "list[gr.C
     }
     kind = gr.Radio([(label, name) for name, label in texts.DECODINGS.items()], value=chosen, show_label=False)
     explanation = gr.HTML(decoding_help(chosen, own))
-    sliders = [slider(name, value, name in APPLICABLE[chosen]) for name, value in values.items()]
+    with gr.Accordion(texts.FINER, open=False) if folded else nullcontext():
+        sliders = [slider(name, value, name in APPLICABLE[chosen]) for name, value in values.items()]
 
     def show(kind: str) -> list[Any]:
         return [decoding_help(kind, own), *(gr.update(visible=name in APPLICABLE[kind]) for name in values)]

@@ -1,20 +1,16 @@
 """What the demo does with a question: checked, answered, and told in words that its visitor understands."""
 
-import logging
 import time
-import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 
 from wenzhen.answering.answer import Answer
-from wenzhen.answering.answerer import Answerer, without_controls
+from wenzhen.answering.answerer import MAX_BEAMS, Answerer, without_controls
 from wenzhen.answering.decoding import Decoding, decoding_named
 from wenzhen.demo import texts
+from wenzhen.demo.failures import report
 from wenzhen.errors import UsageError
 
-LOGGER = logging.getLogger(__name__)
-# One visitor's beam search must not keep the others waiting for long.
-MAX_BEAMS = 8
 # A page is not drawn more often; what comes in between is shown with what follows it.
 SECONDS_BETWEEN_FRAMES = 0.04
 
@@ -34,10 +30,10 @@ def answers(answerer: Answerer, question: str, decoding: Decoding | None) -> Ite
         RefusedError: the question is empty or too long, the model cannot decode so, or something failed; of what the
             visitor wrote nothing is logged then.
     """
-    check_question(answerer, question)
     waiting: Answer | None = None
     last, has_text = 0.0, False
     try:
+        check_question(answerer, question)
         for answer in answerer.stream(question, decoding):
             waiting = answer
             # The first character waits for nothing.
@@ -46,6 +42,8 @@ def answers(answerer: Answerer, question: str, decoding: Decoding | None) -> Ite
                 waiting, last, has_text = None, time.monotonic(), bool(answer.text)
         if waiting:
             yield waiting
+    except RefusedError:
+        raise
     except UsageError as error:
         raise RefusedError(texts.REFUSED, reason=error) from None
     except Exception as error:
@@ -70,12 +68,6 @@ def check_question(answerer: Answerer, question: str) -> None:
 def longest_input(answerer: Answerer) -> int:
     """Return how many characters are looked at; a model may read several of them as one token."""
     return max(2000, 8 * answerer.engine.max_question_length)
-
-
-def report(error: Exception) -> None:
-    """Log where something failed, but not its message, which may quote a visitor."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    LOGGER.error("%s at %s:%d", type(error).__name__, place.filename, place.lineno)
 
 
 def named_decoding(name: str) -> Decoding | None:

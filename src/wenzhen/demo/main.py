@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 SPACE_MODEL = "model"
 DEFAULT_MODEL = "outputs/quickstart"
 # Of a model on the Hub, what answering needs; its code is never wanted.
-FILES = ("*.json", "*.safetensors", "model.bin", "recipe.yaml", "README.md", "evidence/*", "departments/*")
+FILES = (
+    "*.json",
+    "*.safetensors",
+    "model.bin",
+    "recipe.yaml",
+    "safety.yaml",
+    "README.md",
+    "evidence/*",
+    "departments/*",
+)
 # A telephone has no room to give away. Gradio applies a style sheet to what stands inside this margin alone.
 NARROW = (
     "<style>@media (max-width: 600px) { .gradio-container .fillable { padding-inline: 0.75rem !important; } }</style>"
@@ -59,9 +68,7 @@ def main(argv: Sequence[str]) -> int:
     page = load_page(models, on_page)
     if arguments.share:
         print(SHARE_WARNING, flush=True)
-    _, url, shared = page.launch(
-        server_name=arguments.host, server_port=arguments.port, share=arguments.share, **launch_settings()
-    )
+    _, url, shared = serve(page, server_name=arguments.host, server_port=arguments.port, share=arguments.share)
     print(f"demo: {url}  (Ctrl-C stops it)", *([f"public: {shared}"] if shared else []), sep="\n", flush=True)
     page.block_thread()
     return 0
@@ -94,8 +101,24 @@ def load_page(models: Sequence[str], on_page: bool = False) -> "gr.Blocks":
     return build_page(answerers)
 
 
+def serve(page: "gr.Blocks", **where: Any) -> Any:
+    """Serve the page: nothing of a visitor's questions is kept, printed, shown, counted or sent anywhere.
+
+    Args:
+        page: see [`load_page`].
+        where: Gradio's settings of `launch` for the address.
+
+    Returns:
+        What `launch` returns: the application, its address and its public link.
+    """
+    from wenzhen.demo.failures import hush_libraries
+
+    hush_libraries()
+    return page.launch(**launch_settings(), **where)
+
+
 def launch_settings() -> dict[str, Any]:
-    """Return how the page is served: nothing of a visitor's questions is kept, shown, counted or sent anywhere."""
+    """Return how the page is served wherever it is."""
     from wenzhen.demo.gate import gate
     from wenzhen.demo.page import STYLE
 

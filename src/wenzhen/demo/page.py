@@ -25,6 +25,7 @@ AT_A_TIME = 4
 # Everything that makes the model write waits in one queue.
 WRITING = {"concurrency_id": "writing", "concurrency_limit": AT_A_TIME}
 PRIVATE = {"api_visibility": "private"}
+SHOW_COMPARED = "() => { document.getElementById('compared').scrollIntoView({behavior: 'smooth'}); }"
 
 
 def build_page(answerers: Sequence[Answerer]) -> "gr.Blocks":
@@ -139,12 +140,14 @@ def compare_tab(answerers: Sequence[Answerer]) -> None:
     sides = ((texts.LEFT, answerers[0], texts.OWN), (texts.RIGHT, answerers[-1], other))
     with gr.Row(equal_height=False):
         decodings = [side_controls(*side) for side in sides]
-    with gr.Row(equal_height=False):
+    with gr.Row(equal_height=False, elem_id="compared"):
         areas = [side_area(name) for name, *_ in sides]
     asking = [
         on_question([ask.click, question.submit], answerer, question, decoding, area)
         for (_, answerer, _), decoding, area in zip(sides, decodings, areas, strict=True)
     ]
+    # The answers may stand below the window's edge.
+    gr.on([ask.click, question.submit], None, js=SHOW_COMPARED, **PRIVATE)
     stop.click(None, cancels=asking, **PRIVATE)
 
 
@@ -154,7 +157,7 @@ def side_controls(name: str, answerer: Answerer, decoding: str) -> "list[gr.Comp
 
     with gr.Column(min_width=300):
         gr.HTML(render("side", name=name, answerer=answerer))
-        return decoding_controls(answerer, decoding)
+        return decoding_controls(answerer, decoding, folded=True)
 
 
 def side_area(name: str) -> AnswerArea:

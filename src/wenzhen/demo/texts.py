@@ -1,6 +1,6 @@
 """The words of the demo, Chinese first, English behind it."""
 
-from wenzhen.answering.answer import NOT_COVERED, UNSURE
+from wenzhen.answering.answer import NOT_COVERED, UNCHECKED, UNSURE
 
 TITLE = "问诊 wenzhen"
 HEADER = (
@@ -16,9 +16,12 @@ WARNING = (
 )
 
 CAVEATS_ENGLISH = {
-    NOT_COVERED: "No consultation of the corpus is near this question, so the model has nothing to go by. Say more of "
-    "the symptoms, or ask a doctor.",
-    UNSURE: "The model is unsure of this answer: go by the real consultations below, and by a doctor.",
+    NOT_COVERED: "No consultation of the corpus is near this question, so nothing is answered. Ask in other words, "
+    "one thing about one illness at a time. If it is serious, or about a small child, a pregnancy or an old person, "
+    "do not wait here: see a doctor now, or call 120.",
+    UNCHECKED: "There are no consultations to compare with, so nobody can tell whether the corpus covers this "
+    "question: the answer may have nothing to do with it.",
+    UNSURE: "The model is unsure of this answer: compare the consultations below, and go by a doctor.",
 }
 
 TABS = {
@@ -48,6 +51,7 @@ DECODINGS = {
     "sampling": "采样 sampling",
 }
 DECODING = "解码方式 Decoding"
+FINER = "细调 Finer settings"
 DECODING_HELP = {
     OWN: (
         "按模型文件夹里的设置来写：{own}。",
@@ -96,6 +100,14 @@ NOT_DRAWN = ("画不出来：{reason}", "This cannot be drawn: {reason}")
 QUEUE_FULL = "排队的人太多，请稍后再试。Too many people are waiting; try again later."
 TOO_LARGE = "请求太大 The request is too large."
 NO_SUCH_PAGE = "没有这个页面 There is no such page."
+NO_SUCH_ANSWER = "没有这个回答，或已经读完 There is no such answer, or it has been read."
+NO_JSON = "请用 application/json 提交 Send the body as application/json."
+NO_OBJECT = "请求必须是一个 JSON 对象 The body must be a JSON object."
+NO_FIELD = "缺少 {name}，或类型不对 {name} is missing or of the wrong type."
+WRONG_COUNT = "data 应有 {expected} 个值，收到 {given} 个 data must hold {expected} values, got {given}."
+NO_TEXT = "必须是文字 must be a text"
+NO_NUMBER = "必须是 {low} 到 {high} 的数 must be a number from {low} to {high}"
+NO_CHOICE = "必须是其中之一 must be one of: {choices}"
 
 DEPARTMENTS = {
     "男科": "andrology",
