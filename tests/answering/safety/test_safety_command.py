@@ -88,6 +88,6 @@ def test_what_is_no_list_of_cases(content: str, tmp_path: Path, capsys: pytest.C
 
 def test_paraphrases_are_recognised_as_often_as_the_readme_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["safety", "--file", str(Path(__file__).with_name("paraphrases.yaml"))]) == 0
-    told = "recall 81.4%  precision 91.2%"
+    told = "recall 82.9%  precision 91.3%"
     assert told in capsys.readouterr().out
     assert told in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wenzhen.answering.safety import SafetyRules
+from wenzhen.answering.safety import SafetyRules, rules_file
 from wenzhen.answering.safety.context import CUES
 from wenzhen.errors import UsageError
 
@@ -26,12 +26,16 @@ questions:
     patterns: [<腿>..<断>, <脚> + 出血]
     unless: [<此>险, 狗]
     within: 5
+  - {{id: crisis, category: self_harm, notice: call, patterns: [不想活]}}
 answers:
   - id: pills
     action: withhold
     text: （略）
     patterns: [<数>片]
 """
+# Each list holds the one before twice, or once.
+DOUBLING = "  w0: [脚]\n" + "".join(f"  w{i}: [<w{i - 1}>甲, <w{i - 1}>乙]\n" for i in range(1, 31))
+NESTED = "  w0: [脚]\n" + "".join(f"  w{i}: [<w{i - 1}>]\n" for i in range(1, 31))
 
 
 def write(folder: Path, text: str) -> Path:
@@ -43,7 +47,7 @@ def write(folder: Path, text: str) -> Path:
 def test_a_hospital_brings_its_own(tmp_path: Path) -> None:
     rules = SafetyRules(write(tmp_path, OWN))
     assert rules.version == "本院第三版"
-    assert rules.categories == ("leg",)
+    assert rules.categories == ("leg", "self_harm")
     expected = {
         "我小腿摔断了": True,
         "脚踝骨折": True,
@@ -87,6 +91,14 @@ def test_a_hospital_brings_its_own(tmp_path: Path) -> None:
         ("advice_en: Call 120", "advice_en: ''", "notice call: advice_en must be a text"),
         ("  脚: [", "  腿: [", "腿 stands twice"),
         ("questions:", "questions: [", "is no YAML in UTF-8"),
+        ("version: 本院第三版", "version: 2026-13-45", "month must be in 1..12"),
+        ("self_harm", "harm", "no rule under `questions` has the category self_harm"),
+        ("[脚, 脚踝]", "&feet [脚, 脚踝]", "line 7 has an anchor or an alias"),
+        ("[脚, 脚踝]", "[" * 200_000, "line 7 is more than 10 lists and blocks deep"),
+        ("  脚: [", DOUBLING + "  脚: [<w30>, ", "is too long with all lists in it"),
+        ("  脚: [", NESTED + "  脚: [<w30>, ", "is too long with all lists in it"),
+        ("[脚, 脚踝]", f"[{'脚' * 101}]", "is longer than 100 characters"),
+        ("[脚, 脚踝]", f"[{'脚, ' * 400_000}]", "more than 1,000,000 bytes"),
     ],
 )
 def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -100,7 +112,7 @@ def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path, old: str, new: str,
 
 
 def test_two_rules_of_one_name_are_refused(tmp_path: Path) -> None:
-    rule = OWN[OWN.index("  - id: leg") : OWN.index("answers:")]
+    rule = OWN[OWN.index("  - id: leg") : OWN.index("  - {id: crisis")]
     with pytest.raises(UsageError, match="two rules are called leg"):
         SafetyRules(write(tmp_path, OWN.replace(rule, rule + rule)))
 
@@ -119,3 +131,13 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes("version: é".encode("latin-1"))
     with pytest.raises(UsageError, match="no YAML in UTF-8"):
         SafetyRules(tmp_path / "latin.yaml")
+
+
+def test_a_model_folder_with_broken_rules_does_not_fall_back_on_ours(tmp_path: Path) -> None:
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "safety.yaml").symlink_to("nowhere")
+    (tmp_path / "folder" / "safety.yaml").mkdir(parents=True)
+    for name in ("link", "folder"):
+        with pytest.raises(UsageError, match="cannot be read"):
+            SafetyRules(rules_file(tmp_path / name))
+    assert SafetyRules(rules_file(tmp_path)).version == SafetyRules().version

@@ -110,6 +110,39 @@ def test_measured_values_count_by_their_number(question: str, expected: str | No
     assert category(question) == expected
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("我！不！想！活！了！", "self_harm"),
+        ("我。不。想。活。了", "self_harm"),
+        ("我不想\n活了", "self_harm"),
+        ("我不\n想活\n了", "self_harm"),
+        ("喝了农\n药", "poisoning"),
+        ("自\u3164杀", "self_harm"),
+        ("想自\u115f杀", "self_harm"),
+        ("想自\u1160杀", "self_harm"),
+        ("想自\uffa0杀", "self_harm"),
+        ("想自ー杀", "self_harm"),
+        ("想自ˉ杀", "self_harm"),
+        ("想自<br>杀", "self_harm"),
+        ("想自&nbsp;杀", "self_harm"),
+        ("想&#33258;&#26432;", "self_harm"),
+        ("想自<b>杀</b>", "self_harm"),
+        ("心 肌 梗 塞 发 作", "heart"),
+        ("心臟病發作", "heart"),
+        ("孩孩子子喝喝了了农农药药", "poisoning"),
+        ("喘唔到氣", "breathing"),
+        ("阿爸中風咗", "stroke"),
+        ("我唔想活喇", "self_harm"),
+        ("阿媽冇咗呼吸", "consciousness"),
+        ("佢飲咗農藥", "poisoning"),
+        ("我阿媽暈咗叫唔醒", "consciousness"),
+    ],
+)
+def test_odd_spellings_are_read(question: str, expected: str) -> None:
+    assert category(question) == expected
+
+
 @pytest.mark.parametrize("sign", SIGNS)
 def test_how_it_ended_makes_a_sign_one_of_former_times(sign: str) -> None:
     assert category(f"我爸有{sign}住院，已经出院了，恢复得不错") is None

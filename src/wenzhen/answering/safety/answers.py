@@ -6,13 +6,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from wenzhen.answering.safety.patterns import NUMERALS
+from wenzhen.answering.safety.folding import TRADITIONAL
+from wenzhen.answering.safety.patterns import BARE, FRACTIONS, NUMBER, NUMERALS
 
 SENTENCE_ENDS = "。！？!?\n"
 # What ends a clause for certain: what a comma or a point of ASCII means depends on what comes behind it.
 CLAUSE_ENDS = "，；;" + SENTENCE_ENDS
-# A dose, perhaps from one to another; not the number of a vitamin.
-ANSWER_NUMBER = rf"(?<![a-z\d.])[\d{NUMERALS}][\d{NUMERALS}千万.,/~×*到至 –—-]{{0,20}}"
+# A number does not begin in a word or a number; 维生素b12 is a name, but 维生素d400 and 维生素c2 hold one.
+_BEGINS = r"(?:(?<![a-z\d.])|(?<=[a-z]{3})|(?<=[ace])|(?<=[a-z])(?=\d{3}|0\.|\d{1,2}\Z))"
+ANSWER_NUMBERS = {
+    # A dose, perhaps from one to another.
+    NUMBER: rf"{_BEGINS}[\d{NUMERALS}{FRACTIONS}](?: {{0,2}}[\d{NUMERALS}{FRACTIONS}千万亿点.,/~×到至–—-]){{0,24}}",
+    BARE: rf"{_BEGINS}(?:\d+\.\d+|\d+ ?万)(?! ?[\d.万%度年月日天周小分秒次元人倍左右以%<>=])",
+}
+# What may stand between two characters of a word or a number, and what may be the beginning of that.
+JOINT = "(?: |<[^<>]{1,12}>){0,3}"
+OPEN_JOINT = JOINT + "(?:<[^<>]{0,12})?"
 # How far, in characters, a rule looks back beyond the clause.
 REACH = 60
 
@@ -93,13 +102,19 @@ class AnswerChecker:
         start = 0
         for end in (index + 1 for index, character in enumerate(piece) if character in CLAUSE_ENDS):
             self._append(piece[start:end])
-            shown.append(self.finish())
             start = end
+            # A line may end within a dose.
+            if piece[end - 1] != "\n" or not self._is_open():
+                shown.append(self.finish())
         self._append(piece[start:])
         free = self._free()
         shown.append(self._clause[self._shown : free])
         self._shown = free
         return "".join(shown)
+
+    def _is_open(self) -> bool:
+        """Tell whether the clause, if it is a short one, ends in what may be the beginning of a dose."""
+        return len(self._read) <= REACH and self.beginning.search(self._read) is not None
 
     def _append(self, text: str) -> None:
         """Add a text to the clause."""
@@ -153,12 +168,27 @@ class _AnswerTable(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
-        read = character if character in CLAUSE_ENDS else unicodedata.normalize("NFKC", character).lower()
-        self[code] = read if len(read) == 1 else character
+        self[code] = character if character in CLAUSE_ENDS and character != "\n" else _fold(character)
         return self[code]
 
 
+def _fold(character: str) -> str:
+    """Return what a character is read as: a digit, a letter in its simplest form, or a space."""
+    read = unicodedata.normalize("NFKC", character).lower()
+    if len(read) != 1:
+        read = character
+    if read.isspace() or read in _MARKUP or unicodedata.category(read) in ("Cf", "Cc", "Mn", "Me"):
+        return " "
+    if (digit := unicodedata.decimal(read, None)) is not None:
+        return str(digit)
+    return TRADITIONAL.get(read, _NUMERALS.get(read, read))
+
+
 _TABLE = _AnswerTable()
+_MARKUP = "`*_()[]{}\"'“”‘’「」『』【】〖〗|\\^#$\u3164\u115f\u1160\uffa0"
+_NUMERALS = dict(
+    zip("〇○壹贰貳叁參肆伍陆陸柒捌玖拾佰仟廿卅錠", "零零一二二三三四五六六七八九十百千二三片", strict=True)
+)
 
 
 def fold_answer(text: str) -> str:

@@ -3,8 +3,10 @@
 Folding is for matching alone: nothing that is shown or generated passes through it.
 """
 
+import html
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 SENTENCE, CLAUSE, LIST, SOFT = "。", "，", "、", " "
@@ -32,7 +34,13 @@ _PAIRS = (
     "險险隱隐黴霉順顺須须顧顾頓顿風风飽饱饅馒馬马驟骤鯊鲨雞鸡鴨鸭麥麦齡龄龍龙齒齿蕁荨乾干沖冲衝冲凍冻決决況况"
     "牀床脣唇弔吊昇升痲麻"
 )
-_TRADITIONAL = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
+# Characters of Cantonese, each with what stands in its place in the rules' words behind it.
+_CANTONESE = "咗了唔不佢他冇没嘅的喺在啲些嗰那嚟来睇看嘢事咁这喇了攰累瞓睡"
+TRADITIONAL = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True)) | dict(
+    zip(_CANTONESE[::2], _CANTONESE[1::2], strict=True)
+)
+# Letters that nobody sees: the fillers of Korean writing.
+_FILLERS = "\u115f\u1160\u3164\uffa0"
 _NOT_A_POINT = re.compile(r"(?<!\d)\.|\.(?!\d)")
 # Signs of which a syllable is written in Latin letters beside Chinese characters: xiong口疼.
 _SYLLABLES = {
@@ -45,6 +53,11 @@ _HAN = "[\u4e00-\u9fff]"
 _IN_LATIN = f"(?:{_SYLLABLE.pattern})+"
 _HALF_LATIN = re.compile(rf"(?<={_HAN}) ?{_IN_LATIN}(?![a-z])|(?<![a-z]){_IN_LATIN} ?(?={_HAN})")
 _RUN = re.compile(r"[。，、 ]{2,}")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
+_OR = re.compile(f"(?<={_HAN}) ?[/／|] ?(?={_HAN})")
+_BROKEN = re.compile(rf"(?<={_HAN})\s*\n\s*(?={_HAN})")
+_SINGLE = re.compile(f"(?<!{_HAN}){_HAN}(?!{_HAN})")
+_DOUBLED = re.compile(f"({_HAN})\\1")
 # A single Chinese character between separators belongs to a word that somebody spelled out: 胸 痛, 胸、痛, 自，杀.
 _ALONE = r"(?![无没不有是否])[\u4e00-\u9fff]"
 _SPELLED = [
@@ -72,10 +85,13 @@ def _fold(character: str) -> str:
     """Fold one character that is already in its compatible, lower-case form."""
     if character in _SEPARATORS:
         return _SEPARATORS[character]
-    if unicodedata.category(character)[0] in "LN" or character == ".":
-        return _TRADITIONAL.get(character, character)
+    category = unicodedata.category(character)
+    if character in _FILLERS:
+        return ""
+    if category != "Lm" and (category[0] in "LN" or character == "."):
+        return TRADITIONAL.get(character, character)
     # Marks that combine with the character before, and formats that nobody sees; all the rest stands between words.
-    return "" if character in "'’" or unicodedata.category(character) in ("Mn", "Me", "Cf") else SOFT
+    return "" if character in "'’" or category in ("Mn", "Me", "Cf") else SOFT
 
 
 _TABLE = _Table()
@@ -108,8 +124,27 @@ class Folded:
         return self.full[max(0, first - reach) : first], self.full[first:last], self.full[last : last + reach]
 
 
+def readings(text: str) -> Iterator[Folded]:
+    """Yield a text folded as it stands, then as it may be meant: words broken by lines, spelled out, or doubled."""
+    if "&" in text:
+        text = html.unescape(text)
+    if "<" in text:
+        text = _TAG.sub("\n", text)
+    yield fold(text)
+    if "\n" in text:
+        yield fold(_BROKEN.sub("", text))
+    characters = "".join(re.findall(_HAN, text))
+    if len(characters) < 4:
+        return
+    if len(_SINGLE.findall(text)) >= 0.8 * len(characters):
+        yield fold(characters)
+    if 2 * len(_DOUBLED.findall(characters)) >= 0.9 * len(characters):
+        yield fold(_DOUBLED.sub(r"\1", characters))
+
+
 def fold(text: str) -> Folded:
     """Fold a text: compatible forms, lower case, simplified characters, separators of four strengths."""
+    text = _OR.sub(LIST, text)
     full = _NOT_A_POINT.sub(SOFT, text.translate(_TABLE))
     full = _RUN.sub(lambda run: min(run[0], key=_STRONGEST.index), full).strip(SOFT)
     for spelled in _SPELLED:

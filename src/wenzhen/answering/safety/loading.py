@@ -13,16 +13,28 @@ from typing import Any, get_args
 
 import yaml
 
-from wenzhen.answering.safety.answers import ANSWER_NUMBER, CLAUSE_ENDS, Action, AnswerRule, fold_answer
+from wenzhen.answering.safety.answers import (
+    ANSWER_NUMBERS,
+    CLAUSE_ENDS,
+    JOINT,
+    OPEN_JOINT,
+    Action,
+    AnswerRule,
+    fold_answer,
+)
 from wenzhen.answering.safety.context import CUES, READINGS, Context
 from wenzhen.answering.safety.folding import CLAUSE, SENTENCE, fold
-from wenzhen.answering.safety.patterns import NUMERALS, Vocabulary
+from wenzhen.answering.safety.patterns import NUMBER, NUMERALS, Vocabulary
 from wenzhen.answering.safety.questions import Pattern, QuestionRule
 from wenzhen.errors import UsageError
 from wenzhen.folders import as_text
 
 RULES_FILE = Path(__file__).with_name("rules.yaml")
 QUESTION_NUMBER = rf"(?:(?<![\d.])\d+(?:\.\d+)?|(?<![{NUMERALS}])[{NUMERALS}]+)"
+# Bytes of a rule file, and lists and blocks within each other, at most.
+LARGEST, DEEPEST = 1_000_000, 10
+# Whoever thinks of ending their life is answered by no model, whatever else a hospital leaves out.
+NEEDED_CATEGORY = "self_harm"
 # Characters between the signs of a pattern, where a rule does not say.
 WITHIN = 40
 _BETWEEN_CHINESE = re.compile(
@@ -81,7 +93,7 @@ def load_rules(file: Path = RULES_FILE) -> RuleFile:
         raise UsageError(
             f"the rule file {as_text(file)} cannot be read ({error.strerror}); name a YAML file"
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         what = " ".join(str(error).split())
         raise UsageError(f"the rule file {as_text(file)} is no YAML in UTF-8: {what}") from error
     except UsageError as error:
@@ -90,16 +102,38 @@ def load_rules(file: Path = RULES_FILE) -> RuleFile:
 
 def _read(file: Path) -> Any:
     """Return what a YAML file holds; a key that stands twice is refused, where YAML's loader takes the last."""
-    node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+    if file.exists() and not file.is_file():
+        raise UsageError("it cannot be read, for it is no file; name a YAML file")
+    with file.open("rb") as opened:
+        content = opened.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise UsageError(f"it has more than {LARGEST:,} bytes, too many for rules")
+    text = content.decode()
+    _check_events(text)
+    node = yaml.compose(text, Loader=yaml.CSafeLoader)
     _check_keys_once(node)
     return yaml.CSafeLoader("").construct_document(node) if node else None
+
+
+def _check_events(text: str) -> None:
+    """Refuse what is deeper than rules are, or refers to itself, before anything is made of it."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else 0
+        if isinstance(event, yaml.AliasEvent) or (isinstance(event, yaml.NodeEvent) and event.anchor):
+            raise UsageError(
+                f"line {line} has an anchor or an alias (& or *); write out what is meant, or use `words`"
+            )
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise UsageError(f"line {line} is more than {DEEPEST} lists and blocks deep; rules need fewer")
 
 
 def _check_keys_once(node: yaml.Node | None) -> None:
     """Refuse a key that stands twice in the same place."""
     if isinstance(node, yaml.MappingNode):
-        keys = [key.value for key, _ in node.value]
-        if twice := [key for key in keys if keys.count(key) > 1]:
+        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        if twice := [key for key, count in keys.items() if count > 1]:
             raise UsageError(f"line {node.start_mark.line + 1} begins a block in which {twice[0]} stands twice")
     if isinstance(node, yaml.CollectionNode):
         for part in node.value:
@@ -120,13 +154,15 @@ def _rules_of(content: Any) -> RuleFile:
     words = {name: _texts(items, f"words, {name}") for name, items in _mapping(content["words"], "words").items()}
     cues = _mapping(content["context"], "context", required=CUES)
     vocabulary = Vocabulary(
-        words, lambda word: fold(word).text.strip(CLAUSE + SENTENCE), QUESTION_NUMBER, CLAUSE + SENTENCE
+        words, lambda word: fold(word).text.strip(CLAUSE + SENTENCE), {NUMBER: QUESTION_NUMBER}, CLAUSE + SENTENCE
     )
-    answer_vocabulary = Vocabulary(words, fold_answer, ANSWER_NUMBER, CLAUSE_ENDS)
+    answer_vocabulary = Vocabulary(words, lambda word: fold_answer(word).strip(), ANSWER_NUMBERS, CLAUSE_ENDS, JOINT)
     questions = [
         _question_rule(rule, notices, vocabulary)
         for rule in _rules(content["questions"], "questions", _QUESTION_RULE, _QUESTION_OPTIONS)
     ]
+    if NEEDED_CATEGORY not in {rule.category for rule in questions}:
+        raise UsageError(f"no rule under `questions` has the category {NEEDED_CATEGORY}; there must be one")
     entries = _rules(content["answers"], "answers", _ANSWER_RULE, _ANSWER_OPTIONS)
     answers = [_answer_rule(rule, answer_vocabulary) for rule in entries]
     beginnings = [
@@ -144,7 +180,7 @@ def _rules_of(content: Any) -> RuleFile:
         tuple(questions),
         tuple(answers),
         # (?!) matches nothing.
-        re.compile(rf"(?:{'|'.join(beginnings) or '(?!)'})\Z"),
+        re.compile(rf"(?:{'|'.join(beginnings) or '(?!)'}){OPEN_JOINT}\Z"),
     )
 
 

@@ -113,6 +113,8 @@ class Reader:
         start, end = span
         text = self.text.text
         before = text[max(0, start - REACH) : start].rpartition(SENTENCE)[2]
+        # An excuse does not reach over what begins anew: 已经出院了，今天又抽搐.
+        before = before[self.context.renewed(before) :]
         after = text[end : end + REACH].partition(SENTENCE)[0]
         found = text[start:end]
         return bool(

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from wenzhen.answering.safety.answers import AnswerChecker, Finding
-from wenzhen.answering.safety.folding import fold
+from wenzhen.answering.safety.folding import readings
 from wenzhen.answering.safety.loading import RULES_FILE, RuleFile, load_rules
 from wenzhen.answering.safety.questions import Reader
 from wenzhen.models import SAFETY_RULES
@@ -46,7 +46,8 @@ class CheckedAnswer:
 def rules_file(folder: Path) -> Path:
     """Return the file with a model folder's rules: the folder's own, or else the project's."""
     own = folder / SAFETY_RULES
-    return own if own.is_file() else RULES_FILE
+    # A link that leads nowhere, or a folder, is no missing file: reading it says what is wrong.
+    return own if own.exists() or own.is_symlink() else RULES_FILE
 
 
 class SafetyRules:
@@ -66,19 +67,20 @@ class SafetyRules:
 
     def check_question(self, question: str) -> SafetyNotice | None:
         """Return the notice of the gravest rule that holds for a question, None where none does."""
-        reader = Reader(fold(question), self._rules.vocabulary, self._rules.sign, self._rules.context)
-        for rule in self._rules.questions:
-            if matched := reader.match(rule):
-                notice = self._rules.notices[rule.notice]
-                return SafetyNotice(
-                    rule=rule.id,
-                    category=rule.category,
-                    title=notice.title,
-                    advice=notice.advice,
-                    advice_en=notice.advice_en,
-                    matched=matched,
-                    version=self.version,
-                )
+        for text in readings(question):
+            reader = Reader(text, self._rules.vocabulary, self._rules.sign, self._rules.context)
+            for rule in self._rules.questions:
+                if matched := reader.match(rule):
+                    notice = self._rules.notices[rule.notice]
+                    return SafetyNotice(
+                        rule=rule.id,
+                        category=rule.category,
+                        title=notice.title,
+                        advice=notice.advice,
+                        advice_en=notice.advice_en,
+                        matched=matched,
+                        version=self.version,
+                    )
         return None
 
     def check_answer(self, text: str) -> CheckedAnswer:
