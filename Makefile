@@ -22,7 +22,7 @@ quickstart: .venv/.installed ## from nothing to an answer: sample corpus, datase
 	@echo "model       outputs/quickstart"
 	@echo "metrics     outputs/quickstart/metrics.json"
 	@echo "loss curve  outputs/quickstart/figures/loss.png"
-	@echo "consultations beside an answer  outputs/quickstart/evidence"
+	@echo "evidence    outputs/quickstart/evidence"
 	@echo "demo        make app"
 
 app: .venv/.installed ## open the demo on the quickstart model
