@@ -36,4 +36,8 @@ class TestTransformerLaws(ModelLaws):
 
     @classmethod
     def admits(cls, choices: dict[str, Any]) -> bool:
+        """The other activations, on which nothing else depends, are tried with the thesis' positions and embedding."""
+        usual = choices["positions"] == "sinusoidal" and choices["tie_word_embeddings"]
+        if choices["activation_function"] != "relu" and not usual:
+            return False
         return choices["attention_score"] == "scaled_dot" or choices["attn_implementation"] == "eager"
