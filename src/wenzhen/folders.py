@@ -2,6 +2,7 @@
 
 import fcntl
 import glob
+import hashlib
 import os
 import shutil
 import tempfile
@@ -50,6 +51,12 @@ def as_text(path: Path) -> str:
 def name_of(folder: Path) -> str:
     """Return a folder's own name, as [`as_text`]."""
     return as_text(Path(folder.resolve().name))
+
+
+def hash_file(file: Path) -> str:
+    """Return the SHA-256 of a file's content in hexadecimal digits."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def replace_folder(folder: Path, draft: Path, old: Path) -> None:

@@ -1,6 +1,5 @@
 """What one process does of a long job: it answers some questions at a time, as lines of a file."""
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from importlib import metadata
@@ -13,6 +12,7 @@ from wenzhen.answering.decoding import Decoding
 from wenzhen.answering.question_files import Chunk, Place, Question, QuestionFile
 from wenzhen.answering.safety import rules_file
 from wenzhen.errors import RunError, UsageError
+from wenzhen.folders import hash_file
 from wenzhen.models import DEPARTMENTS, EVIDENCE
 from wenzhen.models.digest import model_digest
 
@@ -62,8 +62,8 @@ class Job:
             "version of wenzhen": metadata.version("wenzhen"),
             "model": model_digest(self.folder),
             "classifier of departments": model_digest(classifier) if classifier.is_dir() else None,
-            "index of evidence": file_digest(index) if self.with_evidence and index.is_file() else None,
-            "file of safety rules": file_digest(rules_file(self.folder)),
+            "index of evidence": hash_file(index) if self.with_evidence and index.is_file() else None,
+            "file of safety rules": hash_file(rules_file(self.folder)),
             "decoding": asdict(self.decoding) if self.decoding else None,
             "seed": self.seed,
             # What is drawn depends on what is drawn beside it.
@@ -128,9 +128,3 @@ def row_of(answerer: "Answerer", question: Question) -> dict[str, Any]:
 def name_of(chunk: Chunk) -> str:
     """Return the numbers of a chunk's questions, from 1."""
     return f"questions {chunk.first + 1:,} to {chunk.end.questions:,}"
-
-
-def file_digest(file: Path) -> str:
-    """Return the hash of a file's content."""
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -3,6 +3,7 @@
 import hashlib
 from pathlib import Path
 
+from wenzhen.folders import hash_file
 from wenzhen.models import EXPORTED_WEIGHTS, MODEL_FILES
 from wenzhen.recipe import RECIPE_FILE
 
@@ -16,6 +17,5 @@ def model_digest(folder: Path) -> str:
     whole = hashlib.sha256()
     for name in dict.fromkeys(DETERMINANTS):
         if (folder / name).is_file():
-            with (folder / name).open("rb") as file:
-                whole.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
+            whole.update(name.encode() + bytes.fromhex(hash_file(folder / name)))
     return whole.hexdigest()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from wenzhen.errors import RunError
+from wenzhen.folders import hash_file
 
 MANIFEST = "manifest.json"
 # Neither begins as the Trainer's name of a checkpoint does.
@@ -57,7 +58,7 @@ class Manifest:
     @classmethod
     def of(cls, folder: Path, step: int, origin: Origin) -> "Manifest":
         """Describe the files of a folder."""
-        files = {name: (path.stat().st_size, sha256(path)) for name, path in files_of(folder)}
+        files = {name: (path.stat().st_size, hash_file(path)) for name, path in files_of(folder)}
         versions = {name: metadata.version(name) for name in VERSIONS}
         return cls(step, origin, files, versions)
 
@@ -240,7 +241,7 @@ def find_fault(folder: Path, step: int, hashed: bool = True) -> str | None:
             length = found[name].stat().st_size
             if length != size:
                 return f"{name} has {length:,} bytes, not {size:,}"
-            if hashed and sha256(found[name]) != digest:
+            if hashed and hash_file(found[name]) != digest:
                 return f"{name} was altered"
     except ValueError as error:
         return str(error)
@@ -255,12 +256,6 @@ def files_of(folder: Path) -> list[tuple[str, Path]]:
     """Return all files of a checkpoint but its manifest by their relative paths, in order."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return [(name, path) for path in paths if (name := path.relative_to(folder).as_posix()) != MANIFEST]
-
-
-def sha256(path: Path) -> str:
-    """Hash a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def content_sha256(content: dict[str, Any]) -> str:

@@ -28,14 +28,13 @@ from wenzhen.answering.evidence.index import (
     META_FILE,
     POSTINGS,
     VERSION,
-    hash_file,
     read_table,
 )
 from wenzhen.answering.evidence.postings import Postings, write_postings
 from wenzhen.corpus.loading import load_split
 from wenzhen.corpus.schema import question_text
 from wenzhen.errors import UsageError
-from wenzhen.folders import check_output_folder, name_of, published_folder
+from wenzhen.folders import check_output_folder, hash_file, name_of, published_folder
 from wenzhen.models import EVIDENCE
 from wenzhen.recipe import RECIPE_FILE, load_recipe
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from wenzhen.answering.evidence.postings import Postings
 from wenzhen.errors import UsageError
+from wenzhen.folders import hash_file
 
 # What an index folder holds; the first marks it as one.
 META_FILE = "meta.json"
@@ -143,9 +144,3 @@ def check_files(folder: Path, digests: dict[str, str]) -> None:
 def read_table(file: Path) -> pa.Table:
     """Open an Arrow file without reading it."""
     return pa.ipc.open_file(pa.memory_map(str(file))).read_all()
-
-
-def hash_file(file: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal digits."""
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
